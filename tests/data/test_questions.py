@@ -24,6 +24,8 @@ from tests.helpers.refusals import naming
 HOURS = pd.date_range("2023-01-02", periods=24 * 20, freq="h")
 LOADS = np.random.default_rng(0).uniform(1, 2, len(HOURS)).round(3)
 
+ROWS = np.arange(len(HOURS))
+
 
 def read(path: Path, table: pd.DataFrame, kind: MeterKind | None = "homes", **keys: Any) -> Exports:
     table.to_csv(path / "a.csv", index=False)
@@ -419,7 +421,7 @@ def test_one_column_of_registers_that_take_turns_twice_a_day_is_refused(
         (["use T1 (kWh)", "use T2 (kWh)"], "[ _-]*(T1|T2)$"),
         (["use T1", "use T2", "shop T1", "shop T2"], "[ _-]*(T1|T2)$"),
         (["Day", "Night"], "[ _-]*(Day|Night)$"),
-        (["Dag verbruik", "Nacht verbruik"], "^(Dag|Nacht)[ _-]*"),
+        (["Dag verbruik", "Nacht verbruik"], "^(Dag|Nacht)[ _.-]*"),
         (["HP", "HC"], "[ _-]*(HP|HC)$"),
     ],
 )
@@ -907,6 +909,18 @@ def test_of_columns_that_take_turns_the_sum_is_proposed(
     assert command[-2:] == ["^(off|on)", "--join-files"]
     assert main(command[1:]) == 0
     assert f"480 readings, {LOADS.sum():.0f} kWh" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_second", [ROWS >= 200, ROWS % 2 == 1])
+def test_meters_that_take_turns_are_no_registers(tmp_path: Path, is_second: np.ndarray) -> None:
+    """One follows the other, or one is read at the hour and the other between."""
+    stamps = pd.date_range(HOURS[0], periods=len(HOURS), freq="30min")
+    parts = {"Building A": ~is_second, "Building B": is_second}
+    parts = {name: np.where(has_reading, LOADS, np.nan) for name, has_reading in parts.items()}
+    exports = read(tmp_path, pd.DataFrame({"t": stamps, **parts}), unit="kWh", stamp="end")
+    for name, values in parts.items():
+        load = exports.meters[name].load
+        np.testing.assert_array_equal(load.dropna(), values[~np.isnan(values)])
 
 
 def test_a_column_without_readings_has_no_unit_to_ask_about(tmp_path: Path) -> None:

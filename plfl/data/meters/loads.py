@@ -327,8 +327,9 @@ def ask_which_load(
     names = [WITH_UNIT.sub("", column) for column in columns]
     counts = Counter(meter_of(name, meters.add) for name in names)
     is_added = bool(meters.add) and min(counts.values()) > 1
-    take_turns = meters.add is None and _take_turns(table, columns)
     are_meters = quantities.are_names_of_meters(list(counts) if meters.add else names)
+    may_be_registers = not are_meters or quantities.registers_among(names) is not None
+    take_turns = meters.add is None and may_be_registers and _take_turns(table, columns)
     if is_added or (are_meters and not take_turns):
         return
     if usual_step(pd.DatetimeIndex(parse(table, time, meters).stamps)) == MINUTES_PER_DAY:

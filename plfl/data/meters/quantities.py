@@ -49,11 +49,12 @@ _REGISTER = re.compile(r"(?:\d-\d+:)?\d\.\d+\.\d|[ap]\+|\+[ap]")
 """Names of registers in small letters, such as those of OBIS."""
 _TARIFF = (
     r"(?:T|R|rate|tarif|tariff)[ _-]?[1-4]|day|night|dag|nacht|tag|jour|nuit|giorno|notte|"
-    r"HP|HC|HT|NT|VT|(?:off[ -]?)?peak|laag|dal|normaal|hoog|piek|punta|llano|valle|low|high"
+    r"HP|HC|HT|NT|VT|(?:(?:off|mid|on)[ -]?)?peak|laag|dal|normaal|hoog|piek|"
+    r"punta|llano|valle|low|high"
 )
 _REGISTERS = (
     (re.compile(rf"(?:^|[ _-])({_TARIFF})$", re.IGNORECASE), "[ _-]*({})$"),
-    (re.compile(rf"^({_TARIFF})(?:[ _-]|$)", re.IGNORECASE), "^({})[ _-]*"),
+    (re.compile(rf"^({_TARIFF})(?:[ _.-]|$)", re.IGNORECASE), "^({})[ _.-]*"),
     (re.compile(rf"[ _-]({_TARIFF})(?=[ _-])", re.IGNORECASE), "[ _-]({})(?=[ _-])"),
 )
 """Names of the registers of a meter, each of which counts at some times of the day: at the end of a
@@ -161,7 +162,7 @@ def registers_among(names: Collection[str]) -> str | None:
     `T2`, without which some names are equal; None if there are none."""
     for part, pattern in _REGISTERS:
         registers = {name: match for name in names if (match := part.search(name))}
-        meters = Counter(part.sub("", name).strip(" _-") for name in registers)
+        meters = Counter(part.sub("", name).strip(" _.-") for name in registers)
         if max(meters.values(), default=0) > 1:
             words = dict.fromkeys(match[1] for match in registers.values())
             return pattern.format("|".join(map(re.escape, words)))
