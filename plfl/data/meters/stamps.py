@@ -481,8 +481,8 @@ def read_offsets(cells: pd.Series) -> "pd.Series[pd.Timedelta] | None":
 
 
 def names_utc(column: str) -> bool:
-    """Whether a column has offsets from UTC, by its name, not from local times to UTC, such as
-    `timezoneOffset` of JavaScript."""
+    """Whether a column has offsets from UTC, by its name, not such as those of JavaScript,
+    which are from local times to UTC."""
     return re.search("utc|gmt", column, re.IGNORECASE) is not None
 
 
