@@ -175,8 +175,13 @@ def _has_joined(exports: Exports) -> bool:
 
 def _have_equal_meters(exports: Exports) -> bool:
     """Whether the rows of some of several files, all in known formats, name the same meter."""
-    are_named = all(f.name and f.format.meters.column for f in exports.forms.values())
-    return are_named and len({*exports.registers}) < len(exports.meters)
+    formats = [form.format for form in exports.forms.values() if form.name]
+    are_named = all(format.meters.column and format.meters.is_unique for format in formats)
+    return (
+        are_named
+        and len(formats) == len(exports.forms)
+        and len({*exports.registers}) < len(exports.meters)
+    )
 
 
 def _follow_each_other(exports: Exports) -> bool:

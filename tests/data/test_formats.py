@@ -548,6 +548,16 @@ def statistics(**sensors: float | None) -> str:
     )
 
 
+def test_sensors_of_the_same_name_are_those_of_several_homes(here: Path) -> None:
+    text = statistics(grid=0.5)
+    Path("smith.csv").write_text(text)
+    Path("jones.csv").write_text(text.replace(".01.2024", ".02.2024"))
+    paths = [Path("smith.csv"), Path("jones.csv")]
+    exports, study = recognise(paths, Meters(timezone="Europe/Berlin"))
+    assert [*exports.meters] == ["smith", "jones"]
+    assert "join_files" not in study["data"]["meters"]
+
+
 def test_statistics_of_export_are_left_out_beside_those_of_import(tmp_path: Path) -> None:
     path, keys = tmp_path / "a.csv", Meters(timezone="Europe/Berlin")
     path.write_text(statistics(p1_energy_import=0.5, p1_energy_export=0.25, heat_pump=1.5))

@@ -221,6 +221,9 @@ class MeterNames(Section):
     readings of equal names are added."""
     by_column: bool = False
     """Each column of `load.columns` is a meter of its own, with its name."""
+    is_unique: bool = True
+    """Whether files with a meter of the same name are parts of it. False for names that only one
+    home has once, such as `sensor.grid`."""
 
 
 class FormatSample(Section):
