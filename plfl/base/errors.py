@@ -179,8 +179,17 @@ def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
 
 def equal_lines(problems: Iterable[Problem]) -> list[str]:
     """A line for each problem, with a single one for those of more than `MOST_NAMES` meters that
-    differ in their files only, and in what was seen there, which further lines of a problem say."""
-    worded = (replace(p, kind=p.describe_at(_spot_of(p)).partition("\n")[0]) for p in problems)
+    differ in their files only, and in what was seen there, which further lines of a problem say;
+    or of questions of a kind that have the same answers."""
+    worded = (
+        replace(
+            p,
+            kind=f"{p.kind}{p.answers}"
+            if p.kind and p.answers
+            else p.describe_at(_spot_of(p)).partition("\n")[0],
+        )
+        for p in problems
+    )
     return shared_lines(worded)
 
 

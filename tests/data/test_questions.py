@@ -947,6 +947,8 @@ def test_files_of_days_are_joined_and_powers_beside_registers_left_out(
     write_days(here, "total", 1000 + LOADS[:193].cumsum())
     write_days(here, "power", LOADS[:193] * 1000 - 1100)
     folders = sorted(map(str, here.iterdir()))
+    assert main(["init", "meters", ".", "--timezone", "UTC"]) == 2
+    assert "; name its sub-folders: *" in capsys.readouterr().err
     assert main(["init", "meters", *folders, "--timezone", "UTC"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("plfl: 6 problems")
@@ -999,3 +1001,16 @@ def test_a_register_beside_more_loads_is_left_out(
     command = shlex.split(capsys.readouterr().err.splitlines()[-1])
     assert command[-2:] == ["--leave-out", "A3"]
     assert main(command[1:]) == 0
+
+
+def test_one_line_asks_about_the_registers_of_many_meters(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registers = {f"A{number}": (LOADS * number).cumsum() for number in range(1, 6)}
+    pd.DataFrame({"when": HOURS[:60]} | {name: r[:60] for name, r in registers.items()}).to_csv(
+        "a.csv", index=False
+    )
+    assert main(["init", "meters", "a.csv", "--timezone", "UTC", "--unit", "kWh"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("plfl: 1 problem")
+    assert "5 meters (A1, A2, A3 …): line 2: A1: the readings never decrease" in told

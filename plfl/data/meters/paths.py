@@ -95,7 +95,8 @@ def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path
                 _name_unread(path, folders)
             if not path_files:
                 text = f"holds no file that ends in {', '.join(SUFFIXES)}"
-                problems.append(Problem(path, text))
+                remedy = f"name its sub-folders: {path / '*'}" if folders else ""
+                problems.append(Problem(path, text, remedy))
         for file in path_files:
             problem = reason_unreadable(file)
             if not problem and {"{", "}"} & {*str(file)}:
