@@ -136,6 +136,17 @@ def test_lock_files_and_hidden_files_are_no_exports(tmp_path: Path) -> None:
     assert meters.raw_files([tmp_path]) == [tmp_path / "home.xlsx"]
 
 
+def test_logs_are_exports_where_they_are_named_or_alone(tmp_path: Path) -> None:
+    touch(tmp_path / "exports", "a.csv", "download.log")
+    touch(tmp_path / "logs", "kWh.LOG", ".hidden.log")
+    touch(tmp_path, "run.log")
+    export, logged = tmp_path / "exports" / "a.csv", tmp_path / "logs" / "kWh.LOG"
+    assert meters.raw_files([tmp_path / "exports", tmp_path / "logs"]) == [export, logged]
+    assert meters.raw_files([tmp_path / "run.log"]) == [tmp_path / "run.log"]
+    logged.unlink()
+    assert meters.raw_files([tmp_path]) == [export]
+
+
 # -- forms of files ------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import openpyxl
@@ -418,6 +419,14 @@ def test_a_table_without_a_header_is_read_or_asked_about(bring: Callable[..., Ex
     commas = [line.replace(".", ",") for line in lines]
     with naming(DataError, "no header followed by lines with a date was found"):
         bring("a.csv", commas, unit="kWh")
+
+
+def test_a_log_beside_exports_in_an_archive_is_left_alone(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("school.csv", "\n".join(["t,kWh", *text(hours(), loads())]))
+        archive.writestr("download.log", "2023-03-01 00:00:00 INFO fetched school.csv\n")
+    exports = read(tmp_path / "a.zip", timezone="UTC", stamp="end")
+    same(load(exports, *exports.meters), hours(), loads())
 
 
 @pytest.mark.parametrize("separator", [";", ","])

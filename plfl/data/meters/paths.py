@@ -21,12 +21,11 @@ _ENDING = re.compile(rf"({_ENDINGS})$", re.IGNORECASE)
 
 def is_series(path: Path) -> bool:
     """Whether a file in a folder is one of meters, by its name. Hidden files are not, nor those of
-    Excel beside a workbook that is open (`~$`), nor text files (`.txt`), which may be notes about
-    the meters."""
+    Excel beside a workbook that is open (`~$`), nor text files and logs (`.txt`, `.log`), which may
+    be notes about the meters."""
     name = path.name.lower()
-    return (
-        name.endswith(SUFFIXES) and not name.endswith(".txt") and not name.startswith((".", "~$"))
-    )
+    is_note = name.endswith((".txt", ".log"))
+    return name.endswith(SUFFIXES) and not is_note and not name.startswith((".", "~$"))
 
 
 def files_of_state(data: Data, state: str) -> list[Path]:
@@ -79,9 +78,9 @@ def _files_in_folder(data: Data, state: str) -> list[Path]:
 
 def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path]:
     """The given files, and the files in the given folders, or in the only sub-folder of one without
-    files; with those in all sub-folders if so asked. A warning names sub-folders that are not read.
-    DataError lists files that do not exist, are not regular or have a name that cannot be used, and
-    folders without files."""
+    files; with those in all sub-folders if so asked; the logs of a folder without others. A warning
+    names sub-folders that are not read. DataError lists files that do not exist, are not regular or
+    have a name that cannot be used, and folders without files."""
     files: list[Path] = []
     problems: list[Problem] = []
     for path in paths:
@@ -93,6 +92,7 @@ def raw_files(paths: Iterable[Path], with_subfolders: bool = False) -> list[Path
                 path_files = _series_in(folders[0], with_subfolders)
             elif folders:
                 _name_unread(path, folders)
+            path_files = path_files or sorted(path.glob("[!.]*.[Ll][Oo][Gg]"))
             if not path_files:
                 text = f"holds no file that ends in {', '.join(SUFFIXES)}"
                 remedy = f"name its sub-folders: {path / '*'}" if folders else ""

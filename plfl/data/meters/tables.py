@@ -275,6 +275,7 @@ def open_files(path: Path, meters: Meters) -> list[RawFile]:
             if any(name.startswith("xl/") for name in names):
                 return [_open_workbook(path, meters)]
             parts = [name for name in sorted(names) if _is_readings_file(name)]
+            parts = [name for name in parts if not name.lower().endswith(".log")] or parts
             if not parts:
                 listing = ", ".join(map(repr, names[:3])) or "nothing"
                 raise data_error(
