@@ -15,7 +15,7 @@ from plfl.cli import init
 from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.data.meters import cleaning
-from plfl.data.meters.exports import Exports
+from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats import schema
 from plfl.first_study.meters import recognise
 from plfl.public.models import MeterKind
@@ -782,6 +782,9 @@ def test_what_is_billed_and_what_is_not_yet_are_no_two_meters(here: Path) -> Non
         (["System Production (kWh)", "Grid feed-in"], "generation: 'System Production (kWh)'; ex"),
         (["Leistung WR1 [W]", "Ertrag [kWh]"], "'Ertrag [kWh]'; 'Leistung WR1 [W]' may be either"),
         (["Pac", "DaySum", "Pdc1", "Udc1", "Iac"], "generation: 'Pac', 'DaySum', 'Pdc1'; export"),
+        (["Pac (W)", "DaySum (Wh)", "Pdc1 (W)"], "'Pac (W)', 'DaySum (Wh)', 'Pdc1 (W)'; export"),
+        (["PV (kWh)", "Energy (kWh)"], "generation: 'PV (kWh)'; 'Energy (kWh)' may be either"),
+        (["Solar (kWh)"], "generation: 'Solar (kWh)'; export the consumption"),
     ],
 )
 def test_generation_is_not_proposed_as_consumption(
@@ -804,6 +807,45 @@ def test_what_may_be_consumption_is_read_beside_generation(tmp_path: Path, colum
     table = table.rename(columns={"Home": "Home (kWh)"})
     (meter,) = read(tmp_path, table, stamp="start").meters.values()
     np.testing.assert_array_equal(meter.load, LOADS)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["Vertrag 4711", "Vertrag 4712"],
+        ["rack_prod", "rack_test"],
+        ["Solar Offices"],
+        ["Yield Street", "High Street"],
+        ["Pump.inverter", "Pump.mains"],
+        ["Main feed in"],
+    ],
+)
+def test_names_of_meters_with_words_of_generation_are_read(
+    tmp_path: Path, columns: list[str]
+) -> None:
+    table = pd.DataFrame({"time": HOURS, **{f"{column} (kWh)": LOADS for column in columns}})
+    assert len(read(tmp_path, table, stamp="start").meters) == len(columns)
+
+
+@pytest.mark.parametrize(
+    "columns", [["Energy", "PV"], ["Gesamt", "Produktion"], ["Solar"], ["Inverter"]]
+)
+def test_studies_that_exist_go_on_to_read_files_with_generation(
+    tmp_path: Path, columns: list[str]
+) -> None:
+    loads = {f"{name} (kWh)": LOADS / number for number, name in enumerate(columns, 1)}
+    pd.DataFrame({"time": HOURS, **loads}).to_csv(path := tmp_path / "a.csv", index=False)
+    keys = Meters(timezone="UTC", stamp="start")
+    (meter,) = read_exports([path], keys, None, is_settled=True).meters.values()
+    np.testing.assert_array_equal(meter.load, LOADS)
+    with naming(DataError, "has no consumption by the names of its columns, but generation"):
+        recognise([path], keys)
+
+
+def test_the_use_of_a_meter_is_told_from_its_production(tmp_path: Path) -> None:
+    table = pd.DataFrame({"time": HOURS, "Conso(Wh)": LOADS * 1000, "Prod(Wh)": LOADS * 500})
+    (meter,) = read(tmp_path, table, stamp="start").meters.values()
+    np.testing.assert_allclose(meter.load, LOADS)
 
 
 def test_a_column_of_offsets_names_no_meters(here: Path) -> None:

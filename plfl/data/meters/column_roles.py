@@ -65,8 +65,9 @@ _STEADY_PART = 0.95
 """The part of the rows in which starts and ends are equally far apart."""
 
 
-def find_format(raw: RawFile, meters: Meters) -> RecognisedFile:
+def find_format(raw: RawFile, meters: Meters, is_settled: bool = False) -> RecognisedFile:
     """The format of a file in no known one: from the keys, otherwise from the names of its columns.
+    `is_settled`: see `find_roles`.
 
     Raises:
         DataError: a column is missing, or its meaning is ambiguous.
@@ -91,7 +92,7 @@ def find_format(raw: RawFile, meters: Meters) -> RecognisedFile:
         unit = table.unit_of(day_columns[0])
         stated = {} if unit is None else {unit: day_columns[0]}
     else:
-        day_columns, roles = [], find_roles(table, meters)
+        day_columns, roles = [], find_roles(table, meters, is_settled)
         stated = {unit: c for c in roles.readings if (unit := table.unit_of(c))}
         if not stated and roles.name is not None:
             stated = _unit_of_names(table, roles.name, meters)
@@ -239,9 +240,10 @@ class ColumnRoles:
         return "wide" if len(self.readings) > 1 else "one meter"
 
 
-def find_roles(table: RawTable, meters: Meters) -> ColumnRoles:
+def find_roles(table: RawTable, meters: Meters, is_settled: bool = False) -> ColumnRoles:
     """The roles of the columns of a file: from `meters.columns`, otherwise detected. If several
     columns are possible, a column `load` has the readings and a column `timestamp` the time.
+    `is_settled`: a study has read such files, so that generation may be what is to be forecast.
 
     Raises:
         DataError: a column is missing, or its role is ambiguous.
@@ -281,11 +283,12 @@ def find_roles(table: RawTable, meters: Meters) -> ColumnRoles:
     left_out = (
         {} if load is not None else LoadSearch(table, time, meters).columns_without_loads(measured)
     )
-    readings = [column for column in measured if column not in left_out]
+    measured_loads = [column for column in measured if column not in left_out]
+    readings = measured_loads if load is None else [load]
     ask_about_factors(table, meters)
-    if load is not None:
-        readings = [load]
-    elif not meters.only:
+    if is_settled:
+        readings = readings or _take_generation(left_out)
+    elif load is None and not meters.only:
         _refuse_generation(table, readings, left_out)
     if not readings:
         listing = ", ".join(map(repr, time)) + "".join(
@@ -326,6 +329,19 @@ def find_roles(table: RawTable, meters: Meters) -> ColumnRoles:
     meter = readings[0] if is_alone and not quantities.names_quantity(readings[0]) else None
     stamp = _stated_mark(table, time, stamp, meters)
     return ColumnRoles(time, tuple(readings), name, inputs, left_out, meter, stamp, offset)
+
+
+def _take_generation(left_out: dict[str, str]) -> list[str]:
+    """Take those from the columns that are left out that have generation only by words that names
+    of meters have, too."""
+    columns = [
+        column
+        for column in left_out
+        if WORDS.generation_in_names.has_word_of(column) and quantities.names_generation(column)
+    ]
+    for column in columns:
+        del left_out[column]
+    return columns
 
 
 def _refuse_generation(

@@ -190,7 +190,7 @@ def read_exports(
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
-    pieces = _pieces(files, meters, plain, names, progress, exports, are_of_one)
+    pieces = _pieces(files, meters, plain, names, progress, exports, are_of_one, is_settled)
     if pieces:
         _leave_out_others(exports)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)
@@ -220,6 +220,7 @@ def _pieces(
     progress: Progress | None,
     exports: Exports,
     are_of_one: bool,
+    is_settled: bool,
 ) -> dict[str, list[Piece]]:
     """The readings of each meter in all files, as far as they can be read. What the files are, and
     what is wrong with them, is added to `exports`. `plain`: the keys of files in no known format.
@@ -240,7 +241,9 @@ def _pieces(
             opened = tables.open_files(path, meters)
         for raw in opened:
             with collect_problems(exports.problems, name_of_file):
-                recognised_file = recognise(raw, meters) or column_roles.find_format(raw, plain)
+                recognised_file = recognise(raw, meters) or column_roles.find_format(
+                    raw, plain, is_settled
+                )
                 keys = plain if recognised_file.name is None else meters
                 is_one_of_archive = path in names and len(opened) > 1 and not are_of_one
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)

@@ -78,12 +78,12 @@ class LoadSearch:
     def _columns_of_other_things(self, columns: Sequence[str]) -> dict[str, str]:
         """The columns that measure something else, by their unit, name or values."""
         reasons, cells = {}, self.table.cells
-        is_of_inverter = any(map(WORDS.direct_current.has_word_of, columns))
+        is_of_inverter = any(map(WORDS.direct_current.has_word_of, map(_plain, columns)))
         for column in columns:
             unit = self.table.unit_of(column) or quantities.bare_unit(column, columns)
             if reason := quantities.why_not_load(column, unit):
                 reasons[column] = reason
-            elif is_of_inverter and WORDS.inverter_output.has_word_of(column):
+            elif is_of_inverter and WORDS.inverter_output.has_word_of(_plain(column)):
                 reasons[column] = INVERTER_OUTPUT
             elif column not in self.table.plain and not as_text(cells[column]).any():
                 reasons[column] = "empty"
@@ -216,9 +216,14 @@ class LoadSearch:
         return next(iter(energies + registers), None)
 
 
+def _plain(column: str) -> str:
+    """The name of a column without its unit."""
+    return WITH_UNIT.sub("", column)
+
+
 def _are_meters(columns: Sequence[str]) -> bool:
     """Whether columns of readings are meters, by their names."""
-    return quantities.are_names_of_meters([WITH_UNIT.sub("", column) for column in columns])
+    return quantities.are_names_of_meters([_plain(column) for column in columns])
 
 
 def _is_number_of_meter(column: str, values: pd.Series) -> bool:

@@ -67,9 +67,10 @@ _SHORT = 4
 _WITHOUT_UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$|[ _]k?wh?$", re.IGNORECASE)
 _FED_IN = re.compile(
     r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])[2-8]\.(?:[5-9]|29)\.\d|\bR[+-]$"
-    r"|(?i:\bfeed[-_ ]in\b)"
+    r"|(?i:\b(?<!main )(?<!mains )feed[-_ ]in\b)"
 )
-"""Signs of energy or power that is fed in or reactive, such as those of OBIS."""
+"""Signs of energy or power that is fed in or reactive, such as those of OBIS. The main feed in is
+that of a building."""
 _METER_OF_BOTH = re.compile(r"^.*\bimport\w*/export\w*\b[^-–:]*[-–:]\s*(?=\w)", re.IGNORECASE)
 """The name of a meter of both directions, before that of one: `Import/Export Meter - Import`."""
 _NESTED = re.compile(r"[^\s.]+(?:\.[^\s.]+)*\.(\w+)")
@@ -78,7 +79,7 @@ _UNITS = {unit.lower() for unit in LOAD_UNITS}
 _COMPOUNDS = tuple(
     word
     for word in (*WORDS.measured.entries, *WORDS.not_loads.entries, *_UNITS)
-    if len(word) > _SHORT
+    if len(word) > _SHORT and word not in WORDS.generation_in_names
 )
 
 
@@ -113,7 +114,7 @@ def _is_measured(word: str) -> bool:
     """Whether a word is about what is measured: load, something else, or a unit."""
     return (
         word in WORDS.measured
-        or word in WORDS.not_loads
+        or (word in WORDS.not_loads and word not in WORDS.generation_in_names)
         or word in _UNITS
         or word.endswith(_COMPOUNDS)
     )
@@ -201,10 +202,14 @@ def unlikeliness(name: str) -> int:
 
 
 def names_generation(name: str) -> bool:
-    """Whether the name of a column has a word of generation, and none of consumption or a place."""
+    """Whether the name of a column has a word of generation, and none of consumption or a place;
+    beside a word that names of meters may have, too, none but those of loads."""
     words = words_in(name)
     consumption_words = WORDS.consumption_likely.among(words) or WORDS.places.among(words)
-    return bool(WORDS.generation.among(words)) and not consumption_words
+    generation = WORDS.generation.among(words)
+    is_certain = generation > WORDS.generation_in_names.among(words)
+    is_said = is_certain or (bool(generation) and is_name_of_other_quantity(name))
+    return is_said and not consumption_words
 
 
 def names_feed_in(name: str) -> bool:
@@ -258,7 +263,9 @@ def is_name_of_other_quantity(name: str) -> bool:
     """Whether the name of a column says that it measures something else than consumption, and
     nothing else: gas, money, or what is sent to the grid, such as `GasUsageKwh`."""
     name = _METER_OF_BOTH.sub("", name)
-    if (nested := _NESTED.fullmatch(name)) and is_name_of_other_quantity(nested[1]):
+    nested = _NESTED.fullmatch(name)
+    is_of_part = nested is not None and nested[1] not in WORDS.generation_in_names
+    if nested and is_of_part and is_name_of_other_quantity(nested[1]):
         return True
     words = words_in(name)
     return _FED_IN.search(name) is not None or (

@@ -70,6 +70,7 @@ class Words:
     row_numbers: WordList
     measured: WordList
     generation: WordList
+    generation_in_names: WordList
     direct_current: WordList
     inverter_output: WordList
     grid: WordList
