@@ -23,7 +23,6 @@ from tests.helpers.refusals import naming
 
 HOURS = pd.date_range("2023-01-02", periods=24 * 20, freq="h")
 LOADS = np.random.default_rng(0).uniform(1, 2, len(HOURS)).round(3)
-
 ROWS = np.arange(len(HOURS))
 
 

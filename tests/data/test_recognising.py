@@ -309,12 +309,61 @@ def test_a_table_of_something_else_beside_one_of_loads_is_left_out(tmp_path: Pat
     same(load(exports), hours(), loads())
 
 
+@pytest.mark.parametrize(
+    ("above", "header", "unit", "left_out"),
+    [
+        ("", "Time,Consumption (kWh),Time,Feed-in (kWh)", None, "'Feed-in (kWh)' (by its name)"),
+        ("", "Time,Energy (kWh),Time,Gas (kWh)", None, "'Gas (kWh)' (by its name)"),
+        ("", "Time,Energy (kWh),Time,Outdoor Temperature (C)", None, "Temperature (C)' (by its"),
+        ("", "Time,Energy,Time,Temperature", "kWh", "'Temperature' (by its name)"),
+        ("Grid import,,Grid export,", "Time,kWh,Time,kWh", None, "'Grid export' (by its name)"),
+        ("", "Time,Hall (kWh),Time,Humidity (%)", None, "'Humidity (%)' (%)"),
+    ],
+)
+def test_tables_side_by_side_that_are_no_loads_are_left_out(
+    bring: Callable[..., Exports], above: str, header: str, unit: str | None, left_out: str
+) -> None:
+    clocks = hours().strftime("%Y-%m-%d %H:%M")
+    rows = text(hours(), loads(), clocks, loads(seed=1))
+    exports = bring("a.csv", [*filter(None, [above]), header, *rows], unit=unit)
+    same(load(exports), hours(), loads())
+    assert left_out in exports.report()[0]
+
+
+@pytest.mark.parametrize(
+    ("above", "header"),
+    [
+        ("Actual,,Baseline,", "Time,Value,Time,Value"),
+        ("From 2023-03-01,,To 2023-03-14,", "Time,Value,Time,Value"),
+        ("", "Time,Measured (kWh),Time,Forecast (kWh)"),
+        ("", "Time,Verbrauch,Time,Vorjahr"),
+        ("", "Time,2022,Time,2023"),
+        ("", "Time,Electricity,Time,Heat"),
+    ],
+)
+def test_tables_side_by_side_whose_names_are_not_those_of_meters_are_asked_about(
+    bring: Callable[..., Exports], above: str, header: str
+) -> None:
+    rows = text(hours(), loads(), hours().strftime("%Y-%m-%d %H:%M"), loads(seed=1))
+    with naming(DataError, "2 tables side by side", "such as Meter A and Meter B"):
+        bring("a.csv", [*filter(None, [above]), header, *rows], unit="kWh")
+
+
+def test_names_of_tables_side_by_side_may_have_main_meters(bring: Callable[..., Exports]) -> None:
+    names = ["BLDG-A MAIN MTR KWH", "BLDG-A CHILLER MTR KWH", "BLDG-B MAIN MTR KWH"]
+    clocks = hours().strftime("%Y-%m-%d %H:%M")
+    rows = text(hours(), loads(), *(part for seed in (1, 2) for part in (clocks, loads(seed=seed))))
+    exports = bring("a.csv", [",,".join(names) + ",", ",".join(["Time,Value"] * 3), *rows])
+    for seed, name in enumerate(names):
+        same(load(exports, name), hours(), loads(seed=seed))
+
+
 def test_tables_side_by_side_without_names_are_asked_about(here, invoke):
     later = hours("2020-03-01 01:00").strftime("%Y-%m-%d %H:%M")
     rows = text(hours(), loads(), later, loads(seed=1))
     Path("a.csv").write_text("\n".join(["Time,kWh,Time,kWh", *rows]))
     said = invoke("init", "meters", "a.csv", "--timezone", "UTC", "--stamp", "end", status=2).err
-    assert "has 2 tables side by side" in said and "line above the header" in said
+    assert "has 2 tables side by side" in said and "the line above it" in said
     assert said.endswith("--stamp end --columns timestamp=Time --columns load=kWh\n")
     for number, (first, second) in enumerate((("Time", "kWh"), ("Time (2)", "kWh (2)"))):
         columns = {"timestamp": first, "load": second}

@@ -18,7 +18,6 @@ from plfl.data.meters.loads import (
     BESIDE,
     INVERTER_OUTPUT,
     SAMPLE_ROWS,
-    WITH_UNIT,
     LoadSearch,
     ask_about_factors,
     ask_about_names,
@@ -30,6 +29,7 @@ from plfl.data.meters.loads import (
 )
 from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, share_of_cells
+from plfl.data.meters.quantities import WITH_UNIT
 from plfl.data.meters.questions import choices, column_key, question
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
 from plfl.data.meters.stamps import (
@@ -485,8 +485,8 @@ def _time(table: RawTable) -> tuple[tuple[str, ...], str | None]:
 
 
 def _question_of_time(table: RawTable, times: Sequence[str], clocks: Sequence[str]) -> DataError:
-    """The error that asks which column has the time, or which of tables side by side, whose names
-    nothing says, is read: times of one tell nothing about the readings of another."""
+    """The error that asks which column has the time, or which of tables side by side, that
+    may be no meters, is read: times of one tell nothing about the readings of another."""
     columns = list(map(str, table.cells))
     if times and times[0] in table.repeated_names:
         begin, end, *_ = [*map(columns.index, times), len(columns)]
@@ -494,8 +494,9 @@ def _question_of_time(table: RawTable, times: Sequence[str], clocks: Sequence[st
         answers = [column_key("timestamp", times[0]), *(column_key("load", n) for n in loads[:1])]
         return question(
             table,
-            f"has {len(times)} tables side by side, whose names nothing says",
-            "write the name of each into the line above the header, or choose the columns of one: "
+            f"has {len(times)} tables side by side, whose names may not be those of meters",
+            "write such as Meter A and Meter B, in one unit, into the header or the line above "
+            "it, or choose the columns of one: "
             f"{' '.join(map(str, answers))}",
             *answers,
         )

@@ -18,6 +18,7 @@ from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import refusal_of_days, usual_step
 from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
+from plfl.data.meters.quantities import WITH_UNIT
 from plfl.data.meters.questions import UNIT, choices, column_key, question
 from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import DATE_AT_BEGINNING, MISSING, RawTable
@@ -29,8 +30,6 @@ _NUMBERED = re.compile(rf"[ _-]?(?:{'|'.join(WORDS.numbered.entries)})$", re.IGN
 """The end of the name of a column with the numbers of meters."""
 _NO_FACTOR = re.compile(r"1|[01][.,]\d{1,2}")
 """A factor that changes nothing, or one of power (cos φ)."""
-WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
-"""A unit after the name of a meter."""
 _MOST_MARKS = 60
 """Most different whole numbers that a column of marks, weekdays or intervals of a day has."""
 INVERTER_OUTPUT = "what an inverter generates"

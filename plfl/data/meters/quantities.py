@@ -64,6 +64,8 @@ _CODE = 2
 """Letters of names that are no words."""
 _SHORT = 4
 """Letters of words that may be the end of any other one."""
+WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]\s*[kM]?Wh?\s*[\])]$", re.IGNORECASE)
+"""A unit after the name of a meter."""
 _WITHOUT_UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$|[ _]k?wh?$", re.IGNORECASE)
 _FED_IN = re.compile(
     r"^(?:-[AP]|[AP]-)(?![\w-])|\b[AP]-$|(?<![\d.])[2-8]\.(?:[5-9]|29)\.\d|\bR[+-]$"

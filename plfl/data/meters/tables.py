@@ -30,6 +30,7 @@ from plfl.base.text import count_in_words
 from plfl.config.sections import Meters
 from plfl.data.meters import line_protocol, quantities
 from plfl.data.meters.formats import nested_files
+from plfl.data.meters.quantities import WITH_UNIT
 from plfl.data.meters.vocabulary import WORDS, is_known
 
 _IN_ARCHIVES = (".csv", ".csv.gz", ".tsv", ".txt", ".log", ".lp", ".xml", ".json", ".jsonl")
@@ -87,8 +88,10 @@ _CLOCKED = re.compile(
 """The beginning of a line with a time of day."""
 _CUT_NUMBER = re.compile(r"[;,|\t]\s*[+-]?\d+\.$|[;|\t]\s*[+-]?\d+,$")
 """The end of a line whose last number ends with its decimal mark."""
-_NAME = re.compile(r"[^\W\d_]|^\s*\d+\s*$")
-"""What the name of a table has, unlike a date or another number."""
+_NAME = re.compile(r"[^\W\d_]|^\s*(?!20\d\d\s*$)\d+\s*$")
+"""What the name of a table has, unlike a date, a year or another number."""
+_BESIDE_METER = re.compile(rf"{WITH_UNIT.pattern}|\bmain\b", re.IGNORECASE)
+"""What does not tell one meter from another: a unit, and the meter of a whole building."""
 METER = "meter"
 """The column with the names of tables that stand side by side."""
 _LOGGED = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d) ([^ ,]+) ([^ ,]+)")
@@ -584,7 +587,8 @@ def _stack(
 ) -> RawTable:
     """Tables side by side, each beginning with a column of times of the same name, below each
     other, with a column of their names: these differ in one cell of the header, or stand above it.
-    Tables in other units than those of loads are left out. Other tables stay as they are."""
+    Those that are no loads, by their names or units, are left out. Tables whose names are not those
+    of meters, and other ones, stay as they are."""
     begins = [position for position, name in enumerate(header) if name == header[date]]
     are_times = all(any(map(is_date, table.cells.iloc[:50, begin])) for begin in begins)
     if len(begins) < 2 or {*np.diff(begins)} != {begins[1]} or not are_times or METER in header:
@@ -607,20 +611,34 @@ def _stack(
         [table.unit_of(str(table.cells.columns[begin + c])) for begin in begins] for c in columns
     ]
     units += [[quantities.unit_of(name) for name in named[0]]]
-    unit_of = dict(zip(begins, next((row for row in units if None not in row), []), strict=False))
-    loads = {unit for unit in unit_of.values() if unit in quantities.LOAD_UNITS}
-    if unit_of and len(loads) != 1:
+    reasons = [quantities.why_not_load(name, quantities.unit_of(name)) for name in named[0]]
+    stated = [
+        row for row in units if all(unit or why for unit, why in zip(row, reasons, strict=True))
+    ]
+    tables = list(
+        zip(begins, named[0], *stated[:1] or [[None] * len(begins)], reasons, strict=True)
+    )
+    left_out = {
+        name: why
+        for _, name, unit, reason in tables
+        if (why := reason or quantities.why_not_load(name, unit))
+    }
+    loads = {unit for _, name, unit, _ in tables if name not in left_out}
+    meters = [_BESIDE_METER.sub("", name) for name in named[0] if name not in left_out]
+    if len(loads) != 1 or (len(meters) > 1 and not quantities.are_names_of_meters(meters)):
         return table
     names_of_columns = ["value" if column in own else header[column] for column in columns]
     parts = []
-    for begin, name in zip(begins, named[0], strict=True):
+    for begin, name, *_ in tables:
         part = table.cells.iloc[:, begin : begin + len(columns)].set_axis(names_of_columns, axis=1)
         part = part.set_axis(table.cells.index + begin / len(header) / 2)
-        if unit_of.get(begin) in (None, *loads):
+        if name not in left_out:
             parts.append(part[part.iloc[:, 0].str.strip() != ""].assign(**{METER: name}))
     form = f"{table.form}, {len(begins)} tables side by side"
-    stated = next(iter(loads), table.unit_of_rows)
-    return replace(table, cells=pd.concat(parts), form=form, unit_of_rows=stated)
+    if left_out:
+        form += f", no loads: {', '.join(f'{name!r} ({why})' for name, why in left_out.items())}"
+    unit_of_rows = loads.pop() or table.unit_of_rows
+    return replace(table, cells=pd.concat(parts), form=form, unit_of_rows=unit_of_rows)
 
 
 def _with_dates_of_name(path: Path, lines: Sequence[str]) -> list[str]:
