@@ -15,6 +15,7 @@ from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.data import meters
+from plfl.data.meters import read_files
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.formats import nested_files, schema
 from plfl.data.meters.formats.schema import FormatSample, shipped_formats
@@ -556,6 +557,30 @@ def test_sensors_of_the_same_name_are_those_of_several_homes(here: Path) -> None
     exports, study = recognise(paths, Meters(timezone="Europe/Berlin"))
     assert [*exports.meters] == ["smith", "jones"]
     assert "join_files" not in study["data"]["meters"]
+
+
+def test_a_lone_meter_has_the_name_in_its_rows_if_another_file_has_it(here: Path) -> None:
+    text = statistics(bb=0.5)
+    Path("p1.csv").write_text(text + statistics(a=1.5).removeprefix(STATISTICS))
+    Path("p2.csv").write_text(text.replace(".01.2024", ".02.2024"))
+    Path("north.csv").write_text(statistics(grid=2.5))
+    form = (schema.FORMATS_FOLDER / "home_assistant_deltas.toml").read_text(encoding="utf-8")
+    form = form.partition("[[sample]]")[0]
+    Path("home.toml").write_text(form, encoding="utf-8")
+    Path("mine.toml").write_text(form.replace("is_unique = false", ""), encoding="utf-8")
+    paths = [Path("p1.csv"), Path("p2.csv"), Path("north.csv")]
+    keys = Meters(timezone="Europe/Berlin", join_files=True, format="mine.toml")
+    homes, _ = recognise(paths, keys.model_copy(update={"format": "home.toml"}))
+    assert [*homes.meters] == ["sensor.bb", "sensor.a", "p2", "north"]
+    exports, study = recognise(paths, keys)
+    assert [*exports.meters] == ["sensor.bb", "sensor.a", "north"]
+    assert exports.meters["sensor.bb"].load.count() == 2 * 48
+    keys = Meters.model_validate(study["data"]["meters"] | {"leave_out": []})
+    last_known = {"north": pd.Timestamp("2024-01-27")}
+    tables, _ = read_files(paths[2:], keys, by_file=False, last_known=last_known)
+    assert [*tables] == ["north"]
+    tables, _ = read_files(paths[1:2], keys, by_file=False, last_known=last_known)
+    assert [*tables] == ["sensor.bb"]
 
 
 def test_statistics_of_export_are_left_out_beside_those_of_import(tmp_path: Path) -> None:

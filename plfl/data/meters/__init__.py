@@ -161,7 +161,12 @@ def read_files(
     names = dict.fromkeys(paths, client) if client is not None else own_names
     # Few readings may rise by chance.
     read_new = partial(
-        read_exports, paths, interval=meters.interval, is_settled=True, keeps_steps=keeps_steps
+        read_exports,
+        paths,
+        interval=meters.interval,
+        is_settled=True,
+        keeps_steps=keeps_steps,
+        clients=last_known,
     )
     if client is None or len(paths) == 1:
         exports = read_new(meters=meters, names=names)

@@ -6,8 +6,9 @@ can be read in more than one way, a key of `data.meters` decides. A clean file n
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from plfl.base.errors import (
@@ -163,6 +164,7 @@ def read_exports(
     largest: LargestLoads | None = None,
     are_of_one: bool = False,
     keeps_steps: bool = False,
+    clients: Collection[str] = (),
 ) -> Exports:
     """The meters in raw exports, cleaned, and the problems of all files.
 
@@ -171,9 +173,10 @@ def read_exports(
     a single one, by default the file's; several in an archive are named like themselves. `progress`
     is called for every file and every meter. With `join_files` and without
     `names`, dates in the names of files are those of parts of a meter; a lone meter of a file with
-    a name of its own has the name in its rows.
+    a name of its own has the name in its rows, if another file has that name, too.
     `is_settled`: a study has read such files, so that nobody is asked if they are registers, and it
-    says the interval of a lone reading.
+    says the interval of a lone reading; a lone meter has the name in its rows unless that of its
+    file is among the `clients`.
     `largest`: nobody has read such files before, so that units and stamps that they do not state
     are settled by what is possible, or asked (`plfl.data.meters.questions`); otherwise the defaults
     of the keys hold.
@@ -190,7 +193,17 @@ def read_exports(
         meters = meters.model_copy(update={"columns": columns_left})
     files = list(paths)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
-    pieces = _pieces(files, meters, plain, names, progress, exports, are_of_one, is_settled)
+    pieces: dict[str, list[Piece]] = {}
+    readings = _readings(
+        files, meters, plain, names, progress, exports, are_of_one, is_settled, clients
+    )
+    counts = Counter(name for reading in readings for name in {*reading.file.names})
+    for reading in readings:
+        with collect_problems(exports.problems, reading.label):
+            file = reading.file
+            if reading.name_by_file and counts[file.names[0]] == 1:
+                file = reading.name_by_file()
+            _add_pieces(exports, pieces, reading, file, meters)
     if pieces:
         _leave_out_others(exports)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)
@@ -212,7 +225,20 @@ def read_exports(
     return exports
 
 
-def _pieces(
+@dataclass(frozen=True)
+class _Reading:
+    """A file of exports that was read."""
+
+    label: str
+    """The meter of a file of one, in problems."""
+    path: Path
+    format_name: str | None
+    file: FileReading
+    name_by_file: Callable[[], FileReading] | None
+    """Reads it again, so that its lone meter has the name of the file; None: it has, or several."""
+
+
+def _readings(
     files: Sequence[Path],
     meters: Meters,
     plain: Meters,
@@ -221,11 +247,12 @@ def _pieces(
     exports: Exports,
     are_of_one: bool,
     is_settled: bool,
-) -> dict[str, list[Piece]]:
-    """The readings of each meter in all files, as far as they can be read. What the files are, and
-    what is wrong with them, is added to `exports`. `plain`: the keys of files in no known format.
+    clients: Collection[str],
+) -> list[_Reading]:
+    """All files, as far as they can be read. What is wrong with them is added to `exports`.
+    `plain`: the keys of files in no known format.
     """
-    pieces: dict[str, list[Piece]] = {}
+    readings: list[_Reading] = []
     is_joined = names is None and meters.join_files
     undated_names = names_without_dates(files) if is_joined else {}
     counts = Counter(map(client_name, files))
@@ -248,29 +275,49 @@ def _pieces(
                 is_one_of_archive = path in names and len(opened) > 1 and not are_of_one
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)
                 own_name = file_name if len(opened) == 1 else ""
+                name_by_file = partial(read_file, recognised_file, keys, lone_name, own_name)
                 is_named_by_rows = is_joined and not own_name and counts[client_name(path)] == 1
-                file = read_file(recognised_file, keys, lone_name, own_name, is_named_by_rows)
-                exports.names += file.names
-                exports.registers += file.registers
-                unzoned = list(file.pieces) if file.needs_place else None
-                exports.forms[raw.path] = FileForm(
-                    file.words, file.form, recognised_file.name, unzoned
+                is_named_by_rows &= client_name(path) not in clients
+                is_named_by_rows &= recognised_file.form.meters.is_unique
+                file = name_by_file(has_name_of_rows=is_named_by_rows)
+                is_alone = len(file.names) == 1 and file.form.meters.column and not is_settled
+                readings.append(
+                    _Reading(
+                        name_of_file,
+                        raw.path,
+                        recognised_file.name,
+                        file,
+                        name_by_file if is_named_by_rows and is_alone else None,
+                    )
                 )
-                if not meters.join_files:
-                    _check_unique(raw.path, file, pieces)
-                for name, piece in file.pieces.items():
-                    if not _are_alike(exports.keys.setdefault(name, file.keys), file.keys):
-                        raise data_error(
-                            raw.path,
-                            f"{name} has another unit, or other stamps, than in "
-                            f"{exports.files[name]}",
-                            "rename the file, or make them equal",
-                        )
-                    if piece.times.contradict(zone_named(file.keys.timezone_of(name))):
-                        exports.contradictory.append(name)
-                    pieces.setdefault(name, []).append(piece)
-                    exports.files.setdefault(name, raw.path)
-    return pieces
+    return readings
+
+
+def _add_pieces(
+    exports: Exports,
+    pieces: dict[str, list[Piece]],
+    reading: _Reading,
+    file: FileReading,
+    meters: Meters,
+) -> None:
+    """Add the readings of each meter in a file to the `pieces`, and what the file is."""
+    exports.names += file.names
+    exports.registers += file.registers
+    unzoned = list(file.pieces) if file.needs_place else None
+    exports.forms[reading.path] = FileForm(file.words, file.form, reading.format_name, unzoned)
+    if not meters.join_files:
+        _check_unique(reading.path, file, pieces)
+    for name, piece in file.pieces.items():
+        if not _are_alike(exports.keys.setdefault(name, file.keys), file.keys):
+            raise data_error(
+                reading.path,
+                f"{name} has another unit, or other stamps, than in {exports.files[name]}",
+                "rename the file, or make them equal",
+            )
+        if piece.times.contradict(zone_named(file.keys.timezone_of(name))):
+            exports.contradictory.append(name)
+        pieces.setdefault(name, []).append(piece)
+        exports.files.setdefault(name, reading.path)
 
 
 def _leave_out_others(exports: Exports) -> None:
