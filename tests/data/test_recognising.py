@@ -457,6 +457,34 @@ def test_a_mark_without_a_digit_has_no_decimal_point(bring: Callable[..., Export
     same(load(exports), hours(rows=4), [1.05, float("nan"), 2.5, 0.125])
 
 
+def test_names_of_a_header_may_begin_with_a_date(bring: Callable[..., Exports]) -> None:
+    header = "time,2023-03-01 meter A,2023-04-02 meter B"
+    for keys in ({}, {"header": 1}):
+        exports = bring(
+            "a.csv", [header, *text(hours(), loads(), loads(seed=1))], unit="kWh", **keys
+        )
+        same(load(exports, "2023-04-02 meter B"), hours(), loads(seed=1))
+
+
+def test_a_name_with_no_day_of_the_calendar_dates_no_times(bring: Callable[..., Exports]) -> None:
+    clocks = [f"{hour:02}:00,{hour / 8}" for hour in range(24)]
+    with naming(DataError, "home_20230231.csv: no date was found in the first"):
+        bring("home_20230231.csv", ["time,kWh", *clocks])
+
+
+def test_registers_that_follow_each_other_are_no_zeros_between_them(
+    bring: Callable[..., Exports],
+) -> None:
+    first, second = loads().astype(object), loads().astype(object)
+    first[200:], second[:250] = 0, ""
+    exports = bring(
+        "a.csv", ["t,H P1,H P2", *text(hours(), first, second)], add=" P[12]$", unit="kWh"
+    )
+    expected = loads()
+    expected[200:250] = np.nan
+    same(load(exports, "H"), hours(), expected)
+
+
 def test_a_table_without_a_header_is_read_or_asked_about(bring: Callable[..., Exports]) -> None:
     lines = text(hours(), loads() / 100)
     for rows in (lines, [f"{number},{line}" for number, line in enumerate(lines)]):

@@ -48,6 +48,8 @@ WEEKDAY = rf"(?:{WORDS.weekdays.pattern})[.,]*\s+(?={_DATE})"
 """A day of the week before a date."""
 DATE_AT_BEGINNING = re.compile(rf"\s*(?:{WEEKDAY})?{_DATE}", re.IGNORECASE)
 """The beginning of a field with a date."""
+_AFTER_DATE = re.compile(r"[T\d\s:.+-]*(?:[ap]\.?m\.?|Z)?\W*", re.IGNORECASE)
+"""What is beside the date in a stamp."""
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+")
 """A number whose marks may separate thousands."""
 WHOLE_NUMBER = re.compile(r"[+-]?[1-9]\d*")
@@ -537,7 +539,7 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
     stated_separator = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
     if stated_separator:
         lines[0] = ""
-    if meters.header is not None and _has_date(lines[meters.header - 1 :][:1]):
+    if meters.header is not None and _has_stamp(lines[meters.header - 1 :][:1]):
         raise data_error(
             path,
             f"line {meters.header} has a date, so it is no header",
@@ -662,7 +664,10 @@ def _with_dates_of_name(path: Path, lines: Sequence[str]) -> list[str]:
         or head < 0
     ):
         return []
-    day = datetime.strptime(re.sub(r"\D", "", named["date"]), "%Y%m%d").date()
+    try:
+        day = datetime.strptime(re.sub(r"\D", "", named["date"]), "%Y%m%d").date()
+    except ValueError:  # no day of the calendar
+        return []
     separator = rows[head + 1]["separator"]
     width = lines[head].count(separator)
     dated_lines = list(lines)
@@ -783,8 +788,17 @@ def _header(
 
 def _has_date(row: Sequence[str]) -> bool:
     """Whether some field of a row has a date, whatever separates the fields."""
-    fields = re.split("|".join(map(re.escape, SEPARATORS)), SEPARATORS[0].join(row))
-    return any(map(DATE_AT_BEGINNING.match, fields))
+    return any(map(DATE_AT_BEGINNING.match, _fields_of(row)))
+
+
+def _has_stamp(row: Sequence[str]) -> bool:
+    """Whether some field of a row is a date, or one and a time, whatever separates the fields."""
+    dates = filter(None, map(DATE_AT_BEGINNING.match, _fields_of(row)))
+    return any(_AFTER_DATE.fullmatch(date.string, date.end()) for date in dates)
+
+
+def _fields_of(row: Sequence[str]) -> list[str]:
+    return re.split("|".join(map(re.escape, SEPARATORS)), SEPARATORS[0].join(row))
 
 
 def _has_clear_fields(rows: Sequence[Sequence[str]]) -> bool:

@@ -631,8 +631,8 @@ class _Reader:
         """The sum of registers. Where some of them are missing, it is missing, too, unless they
         take turns: then the others have counted nothing. Of registers that follow each other, such
         as those before and after a bill, the blanks before the first and after the last reading are
-        zeros. Without `times`, rows are in order. Totals that take turns are refused, unless it is
-        known that they are totals."""
+        zeros while another one counts. Without `times`, rows are in order. Totals that take turns
+        are refused, unless it is known that they are totals."""
         registers = registers.loc[:, registers.notna().any()]
         takes_turns = (registers.notna().sum(axis=1) > 1).mean() <= _RARE
         order = np.arange(len(registers))
@@ -647,8 +647,10 @@ class _Reader:
                 self._refuse_totals(ordered, meter)
             if is_handed_over:
                 is_outside = ordered.ffill().isna() | ordered.bfill().isna()
-                is_known = ordered.notna().any(axis=1)
-                ordered = ordered.mask(is_outside.mul(is_known, axis=0), 0.0)
+                counts = ordered.where(ordered > 0)
+                is_counting = (counts.ffill().notna() & counts.bfill().notna()).any(axis=1)
+                is_counting &= ordered.notna().any(axis=1)
+                ordered = ordered.mask(is_outside.mul(is_counting, axis=0), 0.0)
                 takes_turns = False
             registers = ordered.loc[registers.index]
         min_count = 1 if takes_turns and not self._is_total() else len(registers.columns)
