@@ -29,7 +29,7 @@ from plfl.data.meters.loads import (
 )
 from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, share_of_cells
-from plfl.data.meters.quantities import WITH_UNIT
+from plfl.data.meters.quantities import without_unit
 from plfl.data.meters.questions import choices, column_key, question
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
 from plfl.data.meters.stamps import (
@@ -206,8 +206,8 @@ def _names_of_meters(roles: "ColumnRoles") -> dict[str, str]:
     """The names of meters by their columns, without a unit at the end, if that leaves them apart;
     of a lone one, the name of its column if it is not that of what is measured."""
     if len(roles.readings) < 2:
-        return {} if roles.meter is None else {roles.meter: WITH_UNIT.sub("", roles.meter)}
-    plain = {column: WITH_UNIT.sub("", column) for column in roles.readings}
+        return {} if roles.meter is None else {roles.meter: without_unit(roles.meter)}
+    plain = {column: without_unit(column) for column in roles.readings}
     return plain if len({*plain.values()}) == len(plain) else {column: column for column in plain}
 
 
@@ -314,7 +314,7 @@ def find_roles(table: RawTable, meters: Meters, is_settled: bool = False) -> Col
             column
             for column in readings
             if is_chosen(column, meters)
-            and is_chosen(meter_of(WITH_UNIT.sub("", column), meters.add), meters)
+            and is_chosen(meter_of(without_unit(column), meters.add), meters)
         ]
         ask_about_whole_numbers(table, chosen_readings)
         ask_which_load(table, time, chosen_readings, meters)
@@ -354,12 +354,13 @@ def _refuse_generation(
         for column in (*readings, *left_out)
         if quantities.names_generation(column) or left_out.get(column) == INVERTER_OUTPUT
     ]
-    other_columns = [column for column in readings if column not in generation]
-    other_columns = [column for column in other_columns if len(table.cells[column].unique()) > 1]
-    if generation and (
-        not other_columns
-        or (len(other_columns) == 1 and quantities.is_undirected(other_columns[0]))
-    ):
+    other_columns = [
+        column
+        for column in readings
+        if column not in generation and len(table.cells[column].unique()) > 1
+    ]
+    is_lone_open = len(other_columns) == 1 and quantities.is_undirected(other_columns[0])
+    if generation and (not other_columns or is_lone_open):
         either = "".join(f"; {column!r} may be either" for column in other_columns)
         raise question(
             table,

@@ -322,9 +322,12 @@ def _add_pieces(
 
 def _leave_out_others(exports: Exports) -> None:
     """Leave out files of something else beside those of consumption, and say so."""
-    others = [p for p in exports.problems if p.kind == tables.NO_CONSUMPTION]
-    exports.problems = [problem for problem in exports.problems if problem not in others]
-    exports.assumptions += [f"{p.place} {p.text} and is left out" for p in others]
+    problems, exports.problems = exports.problems, []
+    for problem in problems:
+        if problem.kind == tables.NO_CONSUMPTION:
+            exports.assumptions.append(f"{problem.place} {problem.text} and is left out")
+        else:
+            exports.problems.append(problem)
 
 
 def _are_alike(keys: Meters, other_keys: Meters) -> bool:

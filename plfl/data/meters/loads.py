@@ -18,7 +18,7 @@ from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import refusal_of_days, usual_step
 from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
-from plfl.data.meters.quantities import WITH_UNIT
+from plfl.data.meters.quantities import without_unit
 from plfl.data.meters.questions import UNIT, choices, column_key, question
 from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import DATE_AT_BEGINNING, MISSING, RawTable
@@ -77,12 +77,12 @@ class LoadSearch:
     def _columns_of_other_things(self, columns: Sequence[str]) -> dict[str, str]:
         """The columns that measure something else, by their unit, name or values."""
         reasons, cells = {}, self.table.cells
-        is_of_inverter = any(map(WORDS.direct_current.has_word_of, map(_plain, columns)))
+        is_of_inverter = any(map(WORDS.direct_current.has_word_of, map(without_unit, columns)))
         for column in columns:
             unit = self.table.unit_of(column) or quantities.bare_unit(column, columns)
             if reason := quantities.why_not_load(column, unit):
                 reasons[column] = reason
-            elif is_of_inverter and WORDS.inverter_output.has_word_of(_plain(column)):
+            elif is_of_inverter and WORDS.inverter_output.has_word_of(without_unit(column)):
                 reasons[column] = INVERTER_OUTPUT
             elif column not in self.table.plain and not as_text(cells[column]).any():
                 reasons[column] = "empty"
@@ -215,14 +215,9 @@ class LoadSearch:
         return next(iter(energies + registers), None)
 
 
-def _plain(column: str) -> str:
-    """The name of a column without its unit."""
-    return WITH_UNIT.sub("", column)
-
-
 def _are_meters(columns: Sequence[str]) -> bool:
     """Whether columns of readings are meters, by their names."""
-    return quantities.are_names_of_meters([_plain(column) for column in columns])
+    return quantities.are_names_of_meters([without_unit(column) for column in columns])
 
 
 def _is_number_of_meter(column: str, values: pd.Series) -> bool:
@@ -328,7 +323,7 @@ def ask_which_load(
     the stamps; no answer makes those of days usable."""
     if not 1 < len(columns) <= _NARROW:
         return
-    names = [WITH_UNIT.sub("", column) for column in columns]
+    names = [without_unit(column) for column in columns]
     counts = Counter(meter_of(name, meters.add) for name in names)
     is_added = bool(meters.add) and min(counts.values()) > 1
     are_meters = quantities.are_names_of_meters(list(counts) if meters.add else names)
@@ -347,7 +342,7 @@ def ask_which_load(
         choice = f"{first} adds them, as each row has one of them; or {choice}"
     elif by_likelihood[0] in table.repeated_names:
         numbered = re.compile(rf"{re.escape(by_likelihood[0])}(?: \(\d+\))?")
-        same = [WITH_UNIT.sub("", column) for column in columns if numbered.fullmatch(column)]
+        same = [without_unit(column) for column in columns if numbered.fullmatch(column)]
         first = Key("data.meters.only", flow(same))
         choice = f"{first} (columns of one name), or others"
     raise question(

@@ -203,6 +203,11 @@ def unlikeliness(name: str) -> int:
     return 1 + bool(WORDS.less_likely.among(words)) + 2 * bool(WORDS.not_loads.among(words))
 
 
+def without_unit(name: str) -> str:
+    """The name of a column or meter without a unit of loads at its end."""
+    return WITH_UNIT.sub("", name)
+
+
 def names_generation(name: str) -> bool:
     """Whether the name of a column has a word of generation, and none of consumption or a place;
     beside a word that names of meters may have, too, none but those of loads."""

@@ -469,9 +469,9 @@ def read_offsets(cells: pd.Series) -> "pd.Series[pd.Timedelta] | None":
     values = list(map(str, text.unique()))
     if len(values) > _MOST_OFFSETS:
         return None
-    if all(map(_OFFSET_ALONE.fullmatch, values)):
+    if are_texts := all(map(_OFFSET_ALONE.fullmatch, values)):
         minutes = pd.Series([_offset_of(v) / timedelta(minutes=1) for v in values], values)
-    if not all(map(_OFFSET_ALONE.fullmatch, values)) or minutes.abs().max() > _FARTHEST:
+    if not are_texts or minutes.abs().max() > _FARTHEST:
         numbers = pd.to_numeric(pd.Series(values, values), errors="coerce")
         largest = numbers.abs().max()
         minutes = numbers * (60 if largest <= 14 else 1 if largest <= _FARTHEST else 1 / 60)

@@ -82,16 +82,19 @@ def read(
     Raises:
         DataError: columns or values are not as the format says, or a row is of an unknown kind.
     """
-    reader = _Reader(recognised_file, meters, lone_name, file_name)
-    reader.has_name_of_rows = has_name_of_rows
-    return reader.read()
+    return _Reader(recognised_file, meters, lone_name, file_name, has_name_of_rows).read()
 
 
 class _Reader:
     """A file on the way from its own table to the readings of meters."""
 
     def __init__(
-        self, recognised_file: RecognisedFile, meters: Meters, lone_name: str | None, file_name: str
+        self,
+        recognised_file: RecognisedFile,
+        meters: Meters,
+        lone_name: str | None,
+        file_name: str,
+        has_name_of_rows: bool,
     ):
         self.recognised_file, self.meters = recognised_file, meters
         self.path, self.lone_name = recognised_file.raw.path, lone_name
@@ -111,7 +114,7 @@ class _Reader:
         """Names of meters, or of their registers, as in the file."""
         self.mark_counts: Counter[str] = Counter()
         """Readings by what their quality marks say."""
-        self.has_name_of_rows = False
+        self.has_name_of_rows = has_name_of_rows
         """Whether a lone meter has the name in its rows."""
         self.is_scaled = False
         """Whether a factor has changed readings."""
