@@ -27,7 +27,7 @@ from plfl.cli.results import find_results
 from plfl.forecast.backtest import backtest, backtest_new, describe_all, describe_drift
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import has_medians
-from plfl.results.assignment import IN_USE
+from plfl.study.forecaster_names import IN_USE
 
 EXAMPLES = """
 plfl backtest exports/ --kind homes --timezone Europe/Berlin

@@ -13,10 +13,10 @@ import pandas as pd
 from plfl.base.text import format_percent
 from plfl.data.dataset import Dataset
 from plfl.forecast.backtest import FORECASTS, score_pairs
-from plfl.results.assignment import IN_USE
 from plfl.results.records import read_csv, refuse_damage
 from plfl.results.totals import Totals
 from plfl.study import Study
+from plfl.study.forecaster_names import IN_USE
 
 LEADS_FILE, SUMS_FILE = "lead_times.csv", "sums.csv"
 """Names of the tables beside the models."""

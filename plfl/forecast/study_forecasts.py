@@ -20,8 +20,8 @@ from plfl.forecast.kept_models import is_results_folder
 from plfl.forecast.misfits import check_fit
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.sums import SUM
-from plfl.results.assignment import IN_USE
 from plfl.results.records import ModelKind
+from plfl.study.forecaster_names import IN_USE
 
 Say = Callable[[str, str], None]
 """Takes a text about a meter, of which it gets the name first."""

@@ -30,7 +30,7 @@ from plfl.forecast.contents import describe
 from plfl.forecast.kept_errors import LEADS_FILE, NEW_COLUMNS, NEW_FILE, SUMS_FILE, KeptErrors
 from plfl.forecast.new_meters import score_as_new
 from plfl.interfaces.baseline import Arrays
-from plfl.results.assignment import IN_USE, assign, best_kept_cell
+from plfl.results.assignment import assign, best_kept_cell
 from plfl.results.checksums import write_sums
 from plfl.results.records import (
     TRAINED_FOLDER,
@@ -43,6 +43,7 @@ from plfl.results.tables import Tables
 from plfl.results.totals import Totals
 from plfl.study import Cell, Study
 from plfl.study.combinations import Combination
+from plfl.study.forecaster_names import IN_USE
 from plfl.tasks.loads import LoadTask
 
 log = logging.getLogger(__name__)

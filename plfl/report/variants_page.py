@@ -36,6 +36,7 @@ from plfl.results.variants import Variant
 from plfl.results.words import method_label
 from plfl.study import Study
 from plfl.study.axes import Axis
+from plfl.study.forecaster_names import LOCAL
 
 STEM = "overview"
 CAPTION = (
@@ -280,7 +281,7 @@ def _at_places(overview: Overview) -> pd.DataFrame:
     """The best federation against the best forecaster without one at each place on the axes, where
     the difference has an interval."""
     table = overview.comparisons
-    table = table[(table["about"] == "federation") & (table["than"] == words.LOCAL)]
+    table = table[(table["about"] == "federation") & (table["than"] == LOCAL)]
     return table[(table["state"] == "") & table["low"].notna()]
 
 

@@ -20,9 +20,8 @@ from plfl.config.sections import TESTED_WEEKS
 from plfl.results.scores import AXES, Forecaster
 from plfl.results.tables import Tables
 from plfl.study import Cell
-from plfl.study.checks.claims import IN_USE as IN_USE
-from plfl.study.checks.claims import IN_USE_ALONE as IN_USE_ALONE
 from plfl.study.combinations import Combination, overrides
+from plfl.study.forecaster_names import IN_USE
 
 HALF_DAYS = 90.0
 """Days of a client's validation set whose error counts as much as the mean over all clients: chosen

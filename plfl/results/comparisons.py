@@ -26,7 +26,6 @@ import pandas as pd
 
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.base.spreadsheets import write_csv
-from plfl.config.sections import BASELINE
 from plfl.results import claims, words
 from plfl.results.checksums import write_sums
 from plfl.results.contenders import NotInStudyError
@@ -37,6 +36,7 @@ from plfl.results.selection import scheme_method_pairs
 from plfl.results.tables import refuse_contradictions
 from plfl.results.variants import Variant, group_variants
 from plfl.study import Study
+from plfl.study.forecaster_names import FEDERATION, LOCAL, RAW, ForecasterName
 
 COMPARISONS_FILE = "comparisons.csv"
 ORIGINS = "data.origins"
@@ -123,7 +123,7 @@ def contest_of(
 
 def find_lead(study: Study, group: Sequence[Variant]) -> Contest | None:
     """The best federation against the best without one; None if the study lacks one of them."""
-    return contest_of(study, group, [words.FEDERATION], [words.LOCAL])
+    return contest_of(study, group, [FEDERATION], [LOCAL])
 
 
 def gains(contest: Contest) -> Iterator[dict[str, Any]]:
@@ -201,19 +201,19 @@ def _compare_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict
     """The best federation against the best without one, over all states and in each, against
     clients that train alone, and against the best on the raw data of all clients."""
     local_schemes = [s for s in study.grid.sharing if study.plan.schemes.shares_nothing(s)]
-    rivals = {BEST_ALONE: [words.LOCAL], "local training": local_schemes}
-    rivals["the best on the raw data of all"] = [words.RAW]
+    rivals = {BEST_ALONE: [LOCAL], "local training": local_schemes}
+    rivals["the best on the raw data of all"] = [RAW]
     questions = [(kind, "") for kind, rival_names in rivals.items() if rival_names]
     if len(study.data.states) > 1:
         questions[1:1] = [(BEST_ALONE, state) for state in study.data.states]
     for kind, state in questions:
         states = [state] if state else []
-        if contest := contest_of(study, group, [words.FEDERATION], rivals[kind], states=states):
+        if contest := contest_of(study, group, [FEDERATION], rivals[kind], states=states):
             place = f", in {state}" * bool(state)
             yield {
                 "state": state,
                 "text": f"The best federation against {kind}{place}",
-                "better": words.FEDERATION,
+                "better": FEDERATION,
                 "than": ", ".join(rivals[kind]),
                 **contest.row,
             }
@@ -223,7 +223,7 @@ def _compare_new_clients(study: Study, group: Sequence[Variant]) -> Iterator[dic
     """What new clients receive against the best forecast that needs neither it nor training."""
     forecasters = map(study.baselines.find, study.baselines.names)
     naive = [
-        f"{BASELINE}-{forecaster.name}"
+        str(ForecasterName.from_baseline(forecaster.name))
         for forecaster in forecasters
         if forecaster.is_naive and forecaster.reach <= MINUTES_PER_WEEK
     ]
@@ -247,7 +247,7 @@ def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[st
             )
             for value, (sharing, method) in ((v, kind) for v in other_labels for kind in pairs):
                 for model in group[0].models(sharing, method):
-                    name = f"{sharing}-{method}" + "-global" * (model == "global")
+                    name = ForecasterName(sharing, method, is_global=model == "global")
                     sides = [[f"{axis.short}={label}/{name}"] for label in (value, first)]
                     if contest := contest_of(study, group, *sides):
                         labels = [

@@ -17,8 +17,8 @@ from plfl.results import words
 from plfl.results.scores import Forecaster
 from plfl.results.variants import Variant
 from plfl.study import Study
-from plfl.study.checks.claims import USE_NAMES
 from plfl.study.combinations import Combination
+from plfl.study.forecaster_names import ANY, USE_NAMES, ForecasterName
 from plfl.study.plan import depends_on_seed
 
 
@@ -87,7 +87,7 @@ class Contender(ABC):
     def crosses(self) -> str:
         """What clients send; of a mixture, the most that any of them sends."""
         sharing, method, *_ = self.forecaster.combination
-        return words.word_crossing(self.study, f"{sharing}-{method}")
+        return words.word_crossing(self.study, ForecasterName(sharing, method))
 
     @property
     @abstractmethod
@@ -183,11 +183,11 @@ class TrainedContender(_SingleContender):
         trains_alone = self.study.plan.combinations.trains_alone(sharing, method)
         names = {"method": method, "client_opt": client, "server_opt": server}
         grid = self.study.grid
-        parts = {axis: n if len(getattr(grid, axis)) > 1 else "*" for axis, n in names.items()}
-        parts |= {"method": "*", "server_opt": "*"} if trains_alone else {}
-        if parts["server_opt"] != "*":
+        parts = {axis: n if len(getattr(grid, axis)) > 1 else ANY for axis, n in names.items()}
+        parts |= {"method": ANY, "server_opt": ANY} if trains_alone else {}
+        if parts["server_opt"] != ANY:
             parts["method"] = method
-        name = "-".join([sharing, *parts.values()])
+        name = ForecasterName(sharing, parts["method"], parts["client_opt"], parts["server_opt"])
         model = ", the server's model" if self.forecaster.model == "global" else ""
         return words.word_forecaster(self.study, name) + model
 

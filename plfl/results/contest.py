@@ -25,7 +25,7 @@ from plfl.results.selection import find_contenders
 from plfl.results.statistics import Difference
 from plfl.results.variants import Variant, group_variants
 from plfl.study import Study
-from plfl.study.axes import parse_place
+from plfl.study.forecaster_names import parse_name
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def contests(
     """The comparisons of two sets of forecasters in some variants: one, or one for each value of
     the axes `keys_each`. The keys are those of `plfl.config.sections.Claim`. NotInStudyError: a
     side has no forecaster, or the variants cannot be compared."""
-    places = [parse_place(name, study.plan.axes)[0] for name in (*better, *than)]
+    places = [parse_name(name, study.plan.axes)[0] for name in (*better, *than)]
     free = [axis.column for axis in study.plan.axes if any(axis.key in place for place in places)]
     by_place: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
     missing = ""

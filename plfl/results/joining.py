@@ -16,10 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, pretrained_names
+from plfl.baselines import pretrained_names
 from plfl.baselines.public import Public
 from plfl.config.sections import Claim
-from plfl.results import words
 from plfl.results.claims import Answer, name_of_claim
 from plfl.results.comparisons import contest_of, gains
 from plfl.results.contenders import Contender, NotInStudyError
@@ -30,8 +29,9 @@ from plfl.results.statistics import needed_levels, open_level
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Study
+from plfl.study.forecaster_names import FEDERATION, IN_USE, IN_USE_ALONE, LOCAL, ForecasterName
 
-QUESTIONS = ((words.IN_USE, words.IN_USE_ALONE), (words.FEDERATION, words.LOCAL))
+QUESTIONS = ((IN_USE, IN_USE_ALONE), (FEDERATION, LOCAL))
 """The two sides of the question, as claims name them."""
 NAIVE = ("persistence", "naive_day", "naive_week")
 """What anybody can take as a forecast."""
@@ -124,7 +124,7 @@ class Joining:
     @property
     def is_about_use(self) -> bool:
         """Whether it is about what is in use, and not about the best federation."""
-        return self.sides[0] == words.IN_USE
+        return self.sides[0] == IN_USE
 
     @cached_property
     def needs_nobody(self) -> bool:
@@ -143,7 +143,7 @@ class Joining:
     def in_use(self) -> list[Contender]:
         """What `plfl forecast` uses, in each state, or would have used at each origin; empty if
         nothing has a score."""
-        return self._find(words.IN_USE)
+        return self._find(IN_USE)
 
     @cached_property
     def latest_in_use(self) -> list[Contender]:
@@ -161,7 +161,7 @@ class Joining:
 
     @cached_property
     def _contest(self) -> Contest | None:
-        sides = (words.FEDERATION, words.IN_USE) if self.needs_nobody else self.sides
+        sides = (FEDERATION, IN_USE) if self.needs_nobody else self.sides
         return contest_of(self.study, self.variants, [sides[0]], [sides[1]])
 
     @property
@@ -239,7 +239,7 @@ class Joining:
         """The same of the naive forecasts that have one, by name."""
         minutes_ahead = self.study.windows.farthest * self.study.data.interval
         errors = {
-            name: _mean(self._find(f"{BASELINE}-{name}"), "wape")
+            name: _mean(self._find(str(ForecasterName.from_baseline(name))), "wape")
             for name in NAIVE
             if name != "persistence" or minutes_ahead <= FARTHEST_PERSISTENCE
         }
@@ -265,7 +265,7 @@ class Joining:
 
     @cached_property
     def _public(self) -> list[Contender]:
-        return self._find(f"{BASELINE}-{Public.name}")
+        return self._find(str(ForecasterName.from_baseline(Public.name)))
 
     @property
     def uses_public_alone(self) -> bool:
@@ -276,8 +276,10 @@ class Joining:
     @cached_property
     def public_gain(self) -> PublicGain | None:
         """What is added to a model of public meters; None without one."""
-        side = words.IN_USE if self.is_about_use else words.FEDERATION
-        contest = contest_of(self.study, self.variants, [side], [f"{BASELINE}-{Public.name}"])
+        side = IN_USE if self.is_about_use else FEDERATION
+        contest = contest_of(
+            self.study, self.variants, [side], [str(ForecasterName.from_baseline(Public.name))]
+        )
         if contest is None:
             return None
         return PublicGain(

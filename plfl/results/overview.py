@@ -50,6 +50,7 @@ from plfl.results.tables import Tables, refuse_contradictions
 from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl.study.axes import Axis
+from plfl.study.forecaster_names import FEDERATION, LOCAL, RAW, ForecasterName
 
 BEST_FILE = "best.csv"
 MAP_FILE = "map.csv"
@@ -122,10 +123,11 @@ def _best_of_cells(variant: Variant) -> Iterator[dict[str, Any]]:
     ):
         for model in variant.models(sharing, method):
             row: dict[str, Any] = {"state": state, "sharing": sharing, "method": method}
-            row |= {"model": model, "crosses": words.word_crossing(study, f"{sharing}-{method}")}
+            name = ForecasterName(sharing, method)
+            row |= {"model": model, "crosses": words.word_crossing(study, name)}
             forecaster = best(select(variant.scores[model][state], sharing=sharing, method=method))
             if forecaster is None:
-                yield row | {"forecaster": words.word_forecaster(study, f"{sharing}-{method}")}
+                yield row | {"forecaster": words.word_forecaster(study, name)}
                 continue
             means = variant.summary_rows(model, forecaster.name)
             labels = {"state": state, "model": model} | forecaster.combination._asdict()
@@ -219,8 +221,8 @@ def _map(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
 
 def _place_columns(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
     """The columns of a place in `map.csv` besides the axes."""
-    sides = {"alone": [words.LOCAL], "federated": [words.FEDERATION], "raw": [words.RAW]}
-    sides = {"best": [words.LOCAL, words.FEDERATION]} | sides
+    sides = {"alone": [LOCAL], "federated": [FEDERATION], "raw": [RAW]}
+    sides = {"best": [LOCAL, FEDERATION]} | sides
     contests_of = {kind: contest_of(study, group, names, names) for kind, names in sides.items()}
     row: dict[str, Any] = {}
     for name, contest in contests_of.items():

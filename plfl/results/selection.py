@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from plfl.baselines import BASELINE, pretrained_names
+from plfl.baselines import pretrained_names
 from plfl.results import words
 from plfl.results.contenders import Contender, Mixture, NotInStudyError, contender_of
-from plfl.results.scores import AXES, Forecaster, select
+from plfl.results.scores import Forecaster, select
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Cell, Study
-from plfl.study.axes import parse_place
-from plfl.study.checks.claims import USE_NAMES, WHOLE_KINDS
+from plfl.study.forecaster_names import IN_USE, USE_NAMES, ForecasterName, parse_name
 
 
 def scheme_method_pairs(study: Study) -> list[tuple[str, str]]:
@@ -42,7 +41,7 @@ def best_baselines(tables: Tables) -> dict[str, str]:
     return {state: name for state, name in best_of.items() if name is not None}
 
 
-def contender_in_use(variant: Variant, state: str, name: str = words.IN_USE) -> Mixture | None:
+def contender_in_use(variant: Variant, state: str, name: str = IN_USE) -> Mixture | None:
     """What is in use in a state; None if nothing has a score."""
     forecaster = next(iter(select(variant.scores["local"][state], sharing=name)), None)
     return Mixture(variant, forecaster) if forecaster else None
@@ -68,7 +67,7 @@ def find_contenders(
     columns = {axis.key: axis.column for axis in study.plan.axes}
     contenders = []
     for full in names:
-        place, name = parse_place(full, study.plan.axes)
+        place, name = parse_name(full, study.plan.axes)
         matching_variants = [
             v for v in group if all(v.place[columns[k]] == label for k, label in place.items())
         ]
@@ -82,37 +81,33 @@ def find_contenders(
     return contenders
 
 
-def _find_forecasters(variant: Variant, name: str, state: str, score: str) -> Iterator[Forecaster]:
+def _find_forecasters(
+    variant: Variant, name: ForecasterName, state: str, score: str
+) -> Iterator[Forecaster]:
     """The forecasters of a state that a name without a place stands for, each training once."""
     study, state_scores = variant.tables.study, variant.forecasters_by_score(score)
     grid, pretrained = study.plan.combinations, pretrained_names(study.baselines.further)
-    if name in WHOLE_KINDS:
+    if name.is_whole_kind:
         for model, scores in state_scores.items():
             for forecaster in scores[state]:
                 sharing, method, *_ = forecaster.combination
                 if sharing in USE_NAMES:
                     continue
                 if forecaster.is_baseline:
-                    is_listed = model == "local" and method not in pretrained
-                    is_meant = is_listed and words.find_kind(study, f"{BASELINE}-{method}") == name
+                    is_left_out = model == "global" or method in pretrained
                 else:
-                    repeated = model == "global" and grid.trains_alone(sharing, method)
-                    is_meant = words.find_kind(study, sharing) == name and not repeated
-                if is_meant and (
-                    forecaster.is_baseline or not grid.repeats(forecaster.combination)
-                ):
+                    is_repeated = model == "global" and grid.trains_alone(sharing, method)
+                    is_left_out = is_repeated or grid.repeats(forecaster.combination)
+                kind = words.find_kind(study, ForecasterName(sharing, method))
+                if kind == name.sharing and not is_left_out:
                     yield replace(forecaster, model=model)
         return
-    if name in USE_NAMES:
-        yield from select(state_scores["local"][state], sharing=name)
+    if name.is_in_use:
+        yield from select(state_scores["local"][state], sharing=name.sharing)
         return
-    short = name.removesuffix("-global")
-    model = "local" if short == name else "global"
-    sharing, *algorithms = short.split("-")
-    parts = zip(AXES, [sharing, *algorithms], strict=False)
-    equal = {axis: value for axis, value in parts if value != "*"}
-    for forecaster in select(state_scores[model][state], **equal):
-        if forecaster.is_baseline == (sharing == BASELINE) and (
+    model = "global" if name.is_global else "local"
+    for forecaster in select(state_scores[model][state], **name.chosen_axes):
+        if forecaster.is_baseline == name.is_baseline and (
             forecaster.is_baseline or not grid.repeats(forecaster.combination)
         ):
             yield replace(forecaster, model=model)

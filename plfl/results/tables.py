@@ -26,7 +26,7 @@ from plfl.results.records import (
     refuse_damage,
 )
 from plfl.study import Cell, Study
-from plfl.study.checks.claims import USE_NAMES
+from plfl.study.forecaster_names import USE_NAMES
 from plfl.tasks.loads import LoadTask
 from plfl.tasks.metrics import DAILY_COLUMNS
 

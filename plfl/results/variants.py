@@ -10,11 +10,8 @@ from typing import ClassVar, Self, TypeVar
 
 import pandas as pd
 
-from plfl.baselines import BASELINE
 from plfl.results import words
 from plfl.results.assignment import (
-    IN_USE,
-    IN_USE_ALONE,
     Assignment,
     assign_by,
     assignable_forecasters,
@@ -25,6 +22,7 @@ from plfl.results.records import MODELS, ModelKind
 from plfl.results.scores import AXES, Forecaster, scores
 from plfl.results.tables import Tables
 from plfl.study import Study
+from plfl.study.forecaster_names import IN_USE, IN_USE_ALONE, LOCAL, ForecasterName
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,8 @@ class Variant:
             errors_of = validation_errors(self.tables, state, combination_of)
             names_alone = [
                 name
-                for name, (sharing, *_) in combination_of.items()
-                if words.find_kind(study, f"{BASELINE}-{name}" if sharing == BASELINE else name)
-                == words.LOCAL
+                for name, (sharing, method, *_) in combination_of.items()
+                if words.find_kind(study, ForecasterName(sharing, method)) == LOCAL
             ]
             for use, names in ((IN_USE, [*combination_of]), (IN_USE_ALONE, names_alone)):
                 assignments[use, state] = assign_by(

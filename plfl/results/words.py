@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -9,14 +10,21 @@ import pandas as pd
 from plfl import baselines, methods
 from plfl.base.text import capitalise, count_in_words
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
-from plfl.config.sections import BASELINE, Claim, Scheme
+from plfl.config.sections import Claim, Scheme
 from plfl.optimizers import client as client_opts
 from plfl.optimizers import server as server_opts
 from plfl.study import Study
-from plfl.study.axes import Axis, parse_place
-from plfl.study.checks.claims import IN_USE as IN_USE
-from plfl.study.checks.claims import IN_USE_ALONE as IN_USE_ALONE
-from plfl.study.checks.claims import WHOLE_KINDS
+from plfl.study.axes import Axis
+from plfl.study.forecaster_names import (
+    ANY,
+    FEDERATION,
+    IN_USE,
+    IN_USE_ALONE,
+    LOCAL,
+    RAW,
+    ForecasterName,
+    parse_name,
+)
 
 
 def client_label(name: str) -> str:
@@ -73,7 +81,6 @@ def baseline_label(name: str) -> str:
 
 LONG = 24
 """Longest list of shared parameters that names a sharing scheme, in characters."""
-FEDERATION, LOCAL, RAW = WHOLE_KINDS
 _KINDS = {
     FEDERATION: "the best federation",
     LOCAL: "the best without a federation",
@@ -163,25 +170,24 @@ def word_baseline(name: str) -> str:
     )
 
 
-def word_forecaster(study: Study, name: str, names_scheme: bool = True) -> str:
-    """A forecaster as claims name it, without a value of an axis; global models are not told from
-    local ones. `names_scheme`: whether to name the sharing scheme beside a method."""
-    if name in _KINDS | _USES:
-        return (_KINDS | _USES)[name].format(client_word=study.client_word)
-    sharing, *algorithms = name.removesuffix("-global").split("-")
-    if sharing == BASELINE:
-        return word_baseline("-".join(algorithms))
-    method, client, server, *_ = [*algorithms, "*", "*", "*"]
-    words = [] if sharing == "*" else [word_scheme(study, sharing)]
-    if method != "*" and not (names_scheme and len(study.grid.sharing) > 1):
+def word_forecaster(study: Study, name: ForecasterName, names_scheme: bool = True) -> str:
+    """A forecaster in words; global models are not told from local ones. `names_scheme`: whether to
+    name the sharing scheme beside a method."""
+    if phrase := (_KINDS | _USES).get(name.sharing):
+        return phrase.format(client_word=study.client_word)
+    if name.is_baseline:
+        return word_baseline(name.method)
+    method, client, server = name.algorithms
+    words = [] if name.sharing == ANY else [word_scheme(study, name.sharing)]
+    if method != ANY and not (names_scheme and len(study.grid.sharing) > 1):
         words = []
-    servers = [server] if server != "*" else study.grid.server_opt
+    servers = [server] if server != ANY else study.grid.server_opt
     if method == "fedopt" and len(servers) == 1:
         words.insert(0, server_label(servers[0]))
     else:
-        words = [*([] if method == "*" else [method_label(method)]), *words]
-        words += [] if server == "*" else [server_label(server)]
-    if client != "*":
+        words = [*([] if method == ANY else [method_label(method)]), *words]
+        words += [] if server == ANY else [server_label(server)]
+    if client != ANY:
         label = client_label(client)
         words[:1] = [f"{words[0]} with {label}" if words else label]
     return ", ".join(words) or "any forecaster"
@@ -222,19 +228,20 @@ def word_side(
     among P1 (everything shared) and unseen (received without taking part)". `means_every_name`:
     every one of the names is meant, not the best."""
     by_key = {axis.key: axis for axis in study.plan.axes}
-    short = [parse_place(name, study.plan.axes)[1] for name in (*names, *rival_names)]
+    side, rivals = (
+        [parse_name(text, study.plan.axes) for text in texts] for texts in (names, rival_names)
+    )
     # What both sides have in common is not told.
-    schemes = {name.partition("-")[0] for name in short if "-" in name and BASELINE not in name}
-    models = {name.endswith("-global") for name in short}
+    forecasters = [name for _, name in (*side, *rivals)]
+    schemes = {n.sharing for n in forecasters if n.has_algorithms and not n.is_baseline}
+    names_model = len({name.is_global for name in forecasters}) > 1
     words = []
-    for full in names:
-        labels, name = parse_place(full, study.plan.axes)
+    for labels, name in side:
         parts = [word_value(by_key[key], label, study.client_word) for key, label in labels.items()]
         text = word_forecaster(study, name, len(schemes) > 1)
-        if name.startswith(BASELINE) and len(names) > 1:
+        if name.is_baseline and len(names) > 1:
             text = text.partition(",")[0]
-        is_told = full.removesuffix("-global") in names or len(models) == 1
-        if name.endswith("-global") and not is_told:
+        if name.is_global and names_model and (labels, replace(name, is_global=False)) not in side:
             text += ", the server's model"
         words.append(text + (f" with {join_words(parts)}" if parts else ""))
     words = list(dict.fromkeys(words))
@@ -242,27 +249,27 @@ def word_side(
         return words[0]
     if means_every_name:
         return f"each of {join_words(words)}"
-    kinds = {find_kind(study, parse_place(name, study.plan.axes)[1]) for name in names}
+    kinds = {find_kind(study, name) for _, name in side}
     if kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
         return f"{_KINDS[kinds.pop()]} among {join_words(words)}"
     return f"the best of {join_words(words)}"
 
 
-def word_crossing(study: Study, name: str) -> str:
+def word_crossing(study: Study, name: ForecasterName) -> str:
     """What the clients of a forecaster send: models, nothing, or raw data; new ones use models."""
     return CROSSES.get(find_kind(study, name), "models")
 
 
-def find_kind(study: Study, name: str) -> str:
+def find_kind(study: Study, name: ForecasterName) -> str:
     """What the clients of a forecaster exchange, one of `WHOLE_KINDS`: models, nothing, or raw
     data; empty if its name stands for several, or for new clients."""
-    if name in _KINDS:
-        return name
-    sharing, _, algorithms = name.removesuffix("-global").partition("-")
-    if sharing == BASELINE:
-        crosses = baselines.find(algorithms).crosses
+    sharing = name.sharing
+    if name.is_whole_kind:
+        return sharing
+    if name.is_baseline:
+        crosses = baselines.find(name.method).crosses
         return next(kind for kind, crossing in CROSSES.items() if crossing == crosses)
-    if sharing in ("*", *USE_WORDS) or sharing in study.plan.schemes.for_new:
+    if sharing == ANY or name.is_in_use or sharing in study.plan.schemes.for_new:
         return ""
     if study.plan.schemes.shares_nothing(sharing):
         return LOCAL
@@ -317,7 +324,10 @@ def word_claim(study: Study, named_claim: Claim) -> str:
     differ = (
         {"method", "client_opt"} if len({*named_claim.better, *named_claim.than}) > 1 else set()
     )
-    if not any("*" in name.partition("-")[0] for name in (*named_claim.better, *named_claim.than)):
+    names = [
+        parse_name(text, study.plan.axes)[1] for text in (*named_claim.better, *named_claim.than)
+    ]
+    if not any(name.sharing == ANY for name in names):
         differ.add("sharing")
     axes = [words[axis] for axis in named_claim.each if axis not in differ]
     text = f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else "")

@@ -117,12 +117,11 @@ def place_text(place: Mapping[str, str], axes_of_study: Sequence[Axis]) -> str:
     )
 
 
-def parse_place(name: str, axes_of_study: Sequence[Axis]) -> tuple[dict[str, str], str]:
-    """The place and the rest of a name such as `participation=0.1,model=mlp/P2`. A place that is
-    not on the axes raises a ValueError with the reason."""
-    label, slash, cell_name = name.rpartition("/")
+def parse_place(text: str, axes_of_study: Sequence[Axis]) -> dict[str, str]:
+    """The place that a text such as `participation=0.1,model=mlp` is, see `place_text`. A place
+    that is not on the axes raises a ValueError with the reason."""
     by_short, place = {axis.short: axis for axis in axes_of_study}, dict[str, str]()
-    for part in label.split(",") if slash else []:
+    for part in text.split(","):
         short, _, value = part.partition("=")
         if short not in by_short:
             raise ValueError(f"{short} is no axis of the grid; {list_allowed(short, by_short)}")
@@ -130,7 +129,7 @@ def parse_place(name: str, axes_of_study: Sequence[Axis]) -> tuple[dict[str, str
         if value not in axis.choices:
             raise ValueError(f"{short}: {value} is unknown; {list_allowed(value, axis.choices)}")
         place[axis.key] = value
-    return place, cell_name
+    return place
 
 
 def keys_at(

@@ -17,6 +17,7 @@ from plfl.experiments.workload import workload
 from plfl.results import words
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
+from plfl.study.forecaster_names import FEDERATION, ForecasterName
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
 
@@ -238,10 +239,8 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
             assert last(found, "test")[name] == pytest.approx(wanted[name], rel=1e-5)
     assert own_study.plan.schemes.for_new == {"new": 1}
     assert own_study.plan.schemes.federated_schemes == ["P1"]
-    assert (words.find_kind(own_study, "P1"), words.find_kind(own_study, "new")) == (
-        words.FEDERATION,
-        "",
-    )
+    kinds = [words.find_kind(own_study, ForecasterName(scheme)) for scheme in ("P1", "new")]
+    assert kinds == [FEDERATION, ""]
     assert words.describe_shared(own_study, "new") == "a new meter with 1 week of readings"
 
 

@@ -26,10 +26,10 @@ from plfl.forecast.known_readings import readings_of
 from plfl.forecast.sums import add_up as add_up_readings
 from plfl.pipeline.models import add_up_mixture
 from plfl.report.error_tables import lead_time_errors, sum_rows
-from plfl.results.assignment import IN_USE
 from plfl.results.records import read_arrays, write_models
 from plfl.results.totals import Totals
 from plfl.study import Study
+from plfl.study.forecaster_names import IN_USE
 from tests.helpers.kept_baselines import pack_all, score, write_results, write_sums
 from tests.helpers.meter_models import MLP, make_study, write_readings
 from tests.helpers.refusals import naming

@@ -21,11 +21,11 @@ from plfl.forecast.new_meters import score_as_new
 from plfl.pipeline.models import keep_models
 from plfl.pipeline.training import train_cells
 from plfl.report.error_tables import describe_as_new
-from plfl.results.assignment import IN_USE
 from plfl.results.collect import JobFiles, collect, write_tables
 from plfl.results.records import RecordFiles, read_arrays, write_models, write_table
 from plfl.results.totals import TOTALS_KEY
 from plfl.study import Study
+from plfl.study.forecaster_names import IN_USE
 from tests.helpers.kept_baselines import keep, pack_all, score
 from tests.helpers.meter_models import make_new_meter, make_study, write_readings
 from tests.helpers.refusals import naming

@@ -15,10 +15,10 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import BaselineTables, evaluate
 from plfl.interfaces.baseline import Arrays
 from plfl.pipeline.models import keep_baseline
-from plfl.results.assignment import IN_USE
 from plfl.results.collect import describe_clients
 from plfl.results.records import write_facts, write_table
 from plfl.study import Study
+from plfl.study.forecaster_names import IN_USE
 
 FURTHER_BASELINES: list[dict[str, Any]] = [
     {"name": "lightgbm_bagged", "models": 2},

@@ -10,7 +10,6 @@ import pytest
 
 from plfl.results.assignment import (
     HALF_DAYS,
-    IN_USE,
     _validation_days,
     assign,
     assignable_forecasters,
@@ -20,6 +19,7 @@ from plfl.results.assignment import (
 )
 from plfl.results.scores import scores
 from plfl.study import Study
+from plfl.study.forecaster_names import IN_USE
 from tests.helpers import fake_results
 
 

@@ -34,6 +34,7 @@ from plfl.results.statistics import holm
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Study
+from plfl.study.forecaster_names import FEDERATION, IN_USE, IN_USE_ALONE, LOCAL
 from tests.helpers import fake_results
 from tests.helpers.constructed import config
 from tests.helpers.refusals import naming
@@ -135,7 +136,7 @@ def test_one_difference_has_one_verdict(study: Study) -> None:
     page = (study.paths.results / "index.html").read_text("utf-8")
     others_drawn = len(found) - len(judged(study))
     assert page.count('<td class="verdict"><b aria-hidden="true"></b>') == others_drawn
-    best = others[(others["than"] == words.LOCAL) & (others["state"] == "")]
+    best = others[(others["than"] == LOCAL) & (others["state"] == "")]
     chosen = {"P1 (everything shared)"}, {"persistence", "LightGBM"}
     assert (set(best["chosen"]), set(best["chosen_than"])) == chosen
 
@@ -197,7 +198,7 @@ def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
         assert row["price"] == pytest.approx(price, abs=0.02)
         assert row["lead_low"] < row["lead"] < row["lead_high"]
         assert row["bytes_federated"] == 200  # both directions
-    compared = read(study.paths.results, study).query("than == @words.LOCAL and state == ''")
+    compared = read(study.paths.results, study).query("than == @LOCAL and state == ''")
     np.testing.assert_allclose(compared["difference"], found["lead"], rtol=1e-4)
 
 
@@ -321,8 +322,8 @@ def test_states_share_the_weeks_of_an_origin_where_one_lacks_another() -> None:
 
 WINS = {"P1": 0.5, "P2": 0.3, "P3": 0.6}
 LOSES = {"P1": 0.9, "P2": 0.8, "P3": 0.2}
-QUESTION = [{"better": words.FEDERATION, "than": words.LOCAL}]
-USE = [{"better": words.IN_USE, "than": words.IN_USE_ALONE}]
+QUESTION = [{"better": FEDERATION, "than": LOCAL}]
+USE = [{"better": IN_USE, "than": IN_USE_ALONE}]
 
 
 def plain(
@@ -434,7 +435,7 @@ def test_a_study_of_meters_needs_more_meters(tmp_path: Path) -> None:
 )
 def test_a_claim_about_something_else_is_no_answer(further: dict[str, Any]) -> None:
     claims = pd.DataFrame([{"about": "claim", "claim": "c1", "verdict": "holds"}])
-    claims = claims.assign(better=words.IN_USE, than=words.IN_USE_ALONE)
+    claims = claims.assign(better=IN_USE, than=IN_USE_ALONE)
 
     def claim_of(named: list[Any], rows: pd.DataFrame) -> dict[Any, Any]:
         return find_question(Study.parse(config() | {"claims": named}, "named"), rows)[1]

@@ -14,7 +14,7 @@ from plfl.report.figures.style import colour
 from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables
 from plfl.study import Study
-from plfl.study.checks.claims import USE_NAMES
+from plfl.study.forecaster_names import USE_NAMES
 from tests.helpers import fake_results
 from tests.helpers.fake_results import plausible
 from tests.helpers.refusals import naming

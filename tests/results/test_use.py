@@ -11,7 +11,7 @@ from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
 from plfl.publish.tracking import runs
 from plfl.results import words
-from plfl.results.assignment import IN_USE, IN_USE_ALONE, Assignment, assign
+from plfl.results.assignment import Assignment, assign
 from plfl.results.collect import with_baselines
 from plfl.results.contenders import contender_of
 from plfl.results.contest import Contest
@@ -21,6 +21,7 @@ from plfl.results.scores import select
 from plfl.results.selection import contenders_in_use
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
+from plfl.study.forecaster_names import IN_USE, IN_USE_ALONE
 from tests.helpers import fake_results
 
 

@@ -13,14 +13,8 @@ from plfl.config.sections import (
     Grid,
 )
 from plfl.interfaces.task import Task
-from plfl.study.axes import Axis, parse_place
-
-WHOLE_KINDS = ("best federation", "best alone", "best on raw data")
-"""Names in claims of all forecasters of a kind: clients exchange models, nothing, raw data."""
-IN_USE, IN_USE_ALONE = "in use", "in use alone"
-USE_NAMES = (IN_USE, IN_USE_ALONE)
-"""Names in claims of what `plfl forecast` uses for each client, and of what it would use if clients
-exchanged nothing."""
+from plfl.study.axes import Axis
+from plfl.study.forecaster_names import ANY, ForecasterName, parse_name
 
 
 def check_claims(
@@ -40,7 +34,7 @@ def check_claims(
         yield from _check_score(claim, Key(f"claims.{i}"), axes, task)
         for name in (*claim.better, *claim.than):
             try:
-                _, forecaster = parse_place(name, axes)
+                _, forecaster = parse_name(name, axes)
             except ValueError as error:
                 yield Problem(Key(f"claims.{i}"), f"{name!r}: {error}")
                 continue
@@ -116,16 +110,15 @@ def left_out_claims(claims: Sequence[Claim], states: Sequence[str]) -> Iterator[
 
 
 def _parts_of(
-    forecaster: str, grid: Grid, baselines: Baselines
+    name: ForecasterName, grid: Grid, baselines: Baselines
 ) -> Iterator[tuple[str, Sequence[str]]]:
     """The parts of a forecaster's name in a claim, each with its known values."""
-    if forecaster in (*WHOLE_KINDS, *USE_NAMES):
+    if name.is_whole_kind or name.is_in_use:
         return
-    sharing, *parts = forecaster.removesuffix("-global").split("-", 3)
-    if sharing == BASELINE:
-        yield "-".join(parts), baselines.names
+    if name.is_baseline:
+        yield name.method, baselines.names
         return
-    yield sharing, [*grid.sharing, BASELINE, "*"]
+    yield name.sharing, [*grid.sharing, BASELINE, ANY]
     axes = (grid.method, grid.client_opt, grid.server_opt)
-    for part, allowed_names in zip(parts, axes, strict=False):
-        yield part, [*allowed_names, "*"]
+    for part, allowed_names in zip(name.algorithms, axes, strict=True):
+        yield part, [*allowed_names, ANY]
