@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -19,11 +19,18 @@ class Place:
     """A place in a file."""
 
     file: Path
-    spot: str
+    spot: str = ""
     """Where in the file, such as `line 3`."""
+    meter: str = ""
+    """The meter there, if the place names it."""
+
+    @property
+    def place_in_file(self) -> str:
+        """Where in the file, in words."""
+        return ": ".join(filter(None, (self.spot, self.meter)))
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.spot}"
+        return f"{self.file}: {self.place_in_file}"
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,8 @@ class Problem:
     and numbers; empty: those with the same remedy, or without any with the same text, are."""
     note: str = ""
     """What else there is to say, at the end and in brackets."""
+    excerpt: str = ""
+    """What the file has there, for a line of its own."""
     answers: tuple[Key, ...] = field(default=(), compare=False)
     """If it is a question, the first of its answers: keys with their values."""
     place_words: str = field(default="", compare=False, repr=False)
@@ -53,10 +62,12 @@ class Problem:
         object.__setattr__(self, "place_words", self.place_words or str(self.place))
 
     def describe_at(self, place: str) -> str:
-        """One line: the place in other words, if any, what is wrong and what to do."""
+        """One line: the place in other words, if any, what is wrong and what to do; then the
+        excerpt, if any."""
         sentence = f"{self.text}; {self.remedy}" if self.remedy else self.text
         note = f" ({self.note})" if self.note else ""
-        return f"{place}: {sentence}{note}" if place else f"{sentence}{note}"
+        excerpt = f"\n  {self.excerpt}" if self.excerpt else ""
+        return f"{place}: {sentence}{note}{excerpt}" if place else f"{sentence}{note}{excerpt}"
 
     def locate_in(self, place: Path | Place | Key | str, meter: str = "") -> Self:
         """The problem of something that is in a larger `place`, or belongs to a `meter`."""
@@ -123,10 +134,14 @@ class DataError(PlflError):
 
 
 def data_error(
-    place: Path | Place | Key | str, text: str, remedy: str = "", *answers: Key
+    place: Path | Place | Key | str,
+    text: str,
+    remedy: str = "",
+    *answers: Key,
+    excerpt: str = "",
 ) -> DataError:
     """The error about one problem with data; see `Problem`."""
-    return DataError(Problem(place, text, remedy, answers=answers))
+    return DataError(Problem(place, text, remedy, excerpt=excerpt, answers=answers))
 
 
 class ResultsError(PlflError):
@@ -151,26 +166,39 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {by_lower_case[similar[0]]!r}?" if similar else ""
 
 
-def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
+def _kind_of(problem: Problem) -> Hashable:
+    return problem.kind or problem.remedy + problem.excerpt or problem.text
+
+
+def _kind_of_equal(problem: Problem) -> Hashable:
+    if problem.kind and problem.answers:
+        return problem.kind, problem.answers
+    return _place_in_file(problem), problem.text, problem.remedy, problem.note
+
+
+def shared_lines(
+    problems: Iterable[Problem],
+    noun: str = "meter",
+    kind_of: Callable[[Problem], Hashable] = _kind_of,
+) -> list[str]:
     """A line for each problem, with a single one for those of a kind that more than `MOST_NAMES`
     meters have."""
-    problems_by_kind: dict[str, dict[str, Problem]] = {}
+    problems_by_kind: dict[Hashable, dict[Problem, None]] = {}
     for problem in problems:
-        kind = problem.kind or problem.remedy or problem.text
-        group = kind if problem.meter else str(problem)
-        problems_by_kind.setdefault(group, {}).setdefault(str(problem), problem)
+        kind = kind_of(problem) if problem.meter else problem
+        problems_by_kind.setdefault(kind, {}).setdefault(problem)
     lines: list[str] = []
-    for lines_of_kind in problems_by_kind.values():
-        names = [*dict.fromkeys(problem.meter for problem in lines_of_kind.values())]
+    for problems_of_kind in problems_by_kind.values():
+        names = [*dict.fromkeys(problem.meter for problem in problems_of_kind)]
         is_in_files = len(names) == 1 and bool(names[0])
         if is_in_files:
-            names = [*dict.fromkeys(map(_file_of, lines_of_kind.values()))]
+            names = [*dict.fromkeys(map(_file_of, problems_of_kind))]
         if len(names) <= MOST_NAMES:
-            lines += lines_of_kind
+            lines += map(str, problems_of_kind)
             continue
-        texts = [problem.describe_at(_spot_of(problem)) for problem in lines_of_kind.values()]
-        first_spot = _spot_of(next(iter(lines_of_kind.values())))
-        is_told = len({*texts}) == 1 or first_spot.endswith(names[0])
+        texts = [problem.describe_at(_place_in_file(problem)) for problem in problems_of_kind]
+        place = next(iter(problems_of_kind)).place
+        is_told = (isinstance(place, Place) and place.meter == names[0]) or len({*texts}) == 1
         first = "" if is_told else f"; of {names[0]}"
         which = counted_names(names, "file" if is_in_files else noun)
         lines.append(f"{which}{first}: {texts[0]}")
@@ -179,27 +207,18 @@ def shared_lines(problems: Iterable[Problem], noun: str = "meter") -> list[str]:
 
 def equal_lines(problems: Iterable[Problem]) -> list[str]:
     """A line for each problem, with a single one for those of more than `MOST_NAMES` meters that
-    differ in their files only, and in what was seen there, which further lines of a problem say;
-    or of questions of a kind that have the same answers."""
-    worded = (
-        replace(
-            p,
-            kind=f"{p.kind}{p.answers}"
-            if p.kind and p.answers
-            else p.describe_at(_spot_of(p)).partition("\n")[0],
-        )
-        for p in problems
-    )
-    return shared_lines(worded)
+    differ in their files and excerpts only; or of questions of a kind that have the same
+    answers."""
+    return shared_lines(problems, kind_of=_kind_of_equal)
 
 
 def _file_of(problem: Problem) -> str:
     return str(problem.place.file if isinstance(problem.place, Place) else problem.place)
 
 
-def _spot_of(problem: Problem) -> str:
-    """Where in its file a problem is; empty if its place is no spot in a file."""
-    return problem.place.spot if isinstance(problem.place, Place) else ""
+def _place_in_file(problem: Problem) -> str:
+    """Where in its file a problem is; empty if that is nowhere in particular."""
+    return problem.place.place_in_file if isinstance(problem.place, Place) else ""
 
 
 @contextmanager

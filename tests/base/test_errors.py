@@ -15,6 +15,8 @@ def test_a_problem_is_worded_from_its_fields() -> None:
     problem = Problem(Place(Path("a.csv"), "line 3"), "no date", "add one", note="in P1")
     assert str(problem) == "a.csv: line 3: no date; add one (in P1)"
     assert problem.describe_at("b") == "b: no date; add one (in P1)"
+    of_meter = Problem(Place(Path("a.csv"), "line 3", "attic"), "no date", excerpt="seen: x")
+    assert str(of_meter) == "a.csv: line 3: attic: no date\n  seen: x"
 
 
 def test_a_key_stays_a_key_and_is_in_the_words_of_its_reader() -> None:

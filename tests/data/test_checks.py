@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.base.errors import DataError, Place, Problem, shared_lines
+from plfl.base.errors import DataError, Place, Problem, equal_lines, shared_lines
 from plfl.data.checks import check_load, check_stamps, is_register
 from tests.helpers.refusals import naming
 
@@ -82,3 +82,26 @@ def test_problems_of_a_kind_are_shared() -> None:
     same = [Problem(Place(Path(f"{name}.csv"), "line 2"), "no load", meter=name) for name in "abcd"]
     assert shared_lines(same, "home") == ["4 homes (a, b, c …): line 2: no load"]
     assert shared_lines([Problem("", "of no meter")] * 4) == ["of no meter"]
+
+
+@pytest.mark.parametrize(
+    ("meter_of_place", "words"),
+    [
+        ("", "5 meters (1, 2, 3 …); of 1: line 1: 1 gaps"),
+        ("1", "5 meters (1, 2, 3 …): line 1: 1: 1 gaps"),
+    ],
+)
+def test_a_shared_line_names_the_meter_of_its_numbers(meter_of_place: str, words: str) -> None:
+    """The number of a line is none, even if a meter has the same name."""
+    places = {name: Place(Path("a.csv"), f"line {name}", meter_of_place) for name in "12345"}
+    problems = [Problem(places[n], f"{n} gaps", meter=n, kind="gaps") for n in places]
+    assert shared_lines(problems) == [words]
+
+
+def test_equal_lines_differ_in_their_excerpts_only() -> None:
+    questions = [
+        Problem(Path(f"{name}.csv"), "no unit", "set it", meter=name, excerpt=f"seen: {name}")
+        for name in "abcd"
+    ]
+    assert equal_lines(questions) == ["4 meters (a, b, c …); of a: no unit; set it\n  seen: a"]
+    assert len(shared_lines(questions)) == 4

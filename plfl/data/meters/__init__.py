@@ -292,7 +292,7 @@ def _series(
 ) -> pd.DataFrame:
     """The series of a meter. Changes to it are added to the notes."""
     meter, file = exports.meters[name], exports.files[name]
-    place: Path | Place = file if name == client_name(file) else Place(file, name)
+    place: Path | Place = file if name == client_name(file) else Place(file, meter=name)
     if any(change not in EXPECTED for change in meter.changes):
         notes.append(Problem(place, meter.summary, meter=name, kind="summary"))
     series = _finished_table(place, meter, meters, fills_gaps)
@@ -315,7 +315,7 @@ def _new_series(
     if load.diff().count() >= ENOUGH_CHANGES and is_register(load):  # fewer rise by chance
         text = "the load hardly ever decreases, like a cumulative register"
         remedy = f"set {Key('data.meters.cumulative')}, which uses its differences"
-        notes.append(Problem(Place(exports.files[name], name), text, remedy, name))
+        notes.append(Problem(Place(exports.files[name], meter=name), text, remedy, name))
     return series
 
 

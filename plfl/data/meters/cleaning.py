@@ -171,7 +171,7 @@ class _Place:
     def __call__(self, rows: pd.DataFrame, row: int) -> Place:
         """The place of a row in its file, and the meter."""
         line = self.line(rows, row)
-        return Place(line.file, f"{line.spot}: {self.name}")
+        return Place(line.file, line.spot, self.name)
 
     def line(self, rows: pd.DataFrame, row: int) -> Place:
         """The file and the line of a row."""
@@ -225,7 +225,7 @@ def clean(
     rows = _rows_in_order(place, rows, keys, changes)
     fewest = 1 if may_be_lone and keys.step_of(name) else 2
     if rows["_load"].count() < fewest:
-        meter_place = Place(pieces[0].table.path, name)
+        meter_place = Place(pieces[0].table.path, meter=name)
         raise DataError(Problem(meter_place, TOO_FEW, place.leave_out, name, TOO_FEW))
     has_inputs = weather is not None or len(pieces[0].inputs.columns) > 0
     if keeps_steps and not has_inputs and (step := keys.summed_step_of(name)):
@@ -891,7 +891,7 @@ class _Readings:
         if empty := [str(role) for role in filled if filled[role].isna().all()]:
             times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
             kind = f"{Key('data.meters.weather')} has no {', '.join(empty)}"
-            meter_place = Place(self.place.pieces[0].table.path, self.place.name)
+            meter_place = Place(self.place.pieces[0].table.path, meter=self.place.name)
             remedy = f"give the weather of that time, or {self.place.leave_out}"
             text = f"{kind} from {times}"
             raise DataError(Problem(meter_place, text, remedy, self.place.name, kind))

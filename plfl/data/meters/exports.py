@@ -395,12 +395,11 @@ def _settle(
 
 def _for_some_files(question: Problem) -> Problem:
     """The question about the unit of some files, where others state theirs."""
-    _, _, seen = question.remedy.partition("\n")
     remedy = (
         f"write it into the header: {Key('data.meters.unit')} is that of all files, also of those "
         "that state theirs"
     )
-    return replace(question, remedy=f"{remedy}\n{seen}", answers=())
+    return replace(question, remedy=remedy, answers=())
 
 
 def _is_plain(piece: Piece, exports: Exports, named_columns: Collection[str]) -> bool:

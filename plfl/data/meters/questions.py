@@ -79,7 +79,7 @@ def question(table: RawTable, text: str, remedy: str, *answers: Key) -> DataErro
     remainder = f"; and {hidden_count} more" if hidden_count > 0 else ""
     rows = count_in_words(len(table.cells), "row")
     excerpt = f"seen, first to last of {rows}: {'; '.join(parts)}{remainder}"
-    return data_error(table.path, text, f"{remedy}\n  {excerpt}", *answers)
+    return data_error(table.path, text, remedy, *answers, excerpt=excerpt)
 
 
 def apply_answers(meters: Meters, answers: Iterable[Key]) -> Meters:
@@ -167,8 +167,9 @@ def settle_unit(
     raise data_error(
         piece.table.path,
         f"nothing says the unit of {piece.columns[name]!r}{more_columns}",
-        f"set {remedies}\n  seen: {_readings_in_words(piece, name)}; mean load: {mean_loads}",
+        f"set {remedies}",
         Key("data.meters.unit", UNIT),
+        excerpt=f"seen: {_readings_in_words(piece, name)}; mean load: {mean_loads}",
     )
 
 
@@ -230,8 +231,9 @@ def _question_of_stamp(piece: Piece) -> DataError:
         piece.table.path,
         f"nothing says whether the reading of {first:%H:%M} is that of the hour after or before it",
         f"set {start} if it is of {first:%H:%M} to {hour_after}, or {end} if it is of "
-        f"{hour_before} to {first:%H:%M}\n  seen: {readings}",
+        f"{hour_before} to {first:%H:%M}",
         Key("data.meters.stamp", STAMP),
+        excerpt=f"seen: {readings}",
     )
 
 

@@ -670,7 +670,7 @@ class _Reader:
             text = "registers whose readings hardly ever decrease, like totals, take turns"
             raise DataError(
                 Problem(
-                    Place(self.path, meter),
+                    Place(self.path, meter=meter),
                     f"{text} ({', '.join(map(repr, totals))})",
                     f"set {Key('data.meters.cumulative', 'true')}, or "
                     f"{Key('data.meters.cumulative', 'false')} if they are loads",
