@@ -19,8 +19,6 @@ from plfl.forecast.output import table_as_csv, write
 
 T = TypeVar("T")
 R = TypeVar("R")
-CLIENT_PREFIX = "%s: "
-"""What a message to the log begins with if it is about the first of its values."""
 INCOMPLETE_STATUS = 3
 """The exit status if a command could not do its work for some meters."""
 
@@ -33,14 +31,12 @@ class _Messages(logging.Handler):
         self.problems: list[Problem] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message; it is about the first of its values if it begins with it."""
-        if record.msg.startswith(CLIENT_PREFIX) and isinstance(record.args, tuple):
-            name, *values = record.args
-            kind = record.msg.removeprefix(CLIENT_PREFIX)
-            problem = Problem(str(name), kind % tuple(values), meter=str(name), kind=kind)
-        else:
-            problem = Problem("", record.getMessage())
-        self.problems.append(problem)
+        """Keep the message, or the problem that it consists of."""
+        match record.args:
+            case (Problem() as problem,):
+                self.problems.append(problem)
+            case _:
+                self.problems.append(Problem("", record.getMessage()))
 
 
 @contextmanager

@@ -176,9 +176,8 @@ class MeterFiles(Contents):
             raise DataError(Problem(client, text, remedy, client, kind))
         if not is_jump.any():
             return readings
-        log.warning(
-            "%s: %s made a gap (max_jump)", client, count_in_words(int(is_jump.sum()), "reading")
-        )
+        text = f"{count_in_words(int(is_jump.sum()), 'reading')} made a gap (max_jump)"
+        log.warning("%s", Problem(client, text, meter=client, kind="jumps"))
         table = readings.assign(load=load[~is_jump])
         table.attrs = dict(readings.attrs)
         return table if self._future_features else table.dropna(subset=["load"])

@@ -277,7 +277,8 @@ class ForecastModel(MeterFiles):
             training_text = f"{count_in_words(passes, unit)}, chosen on the last fifth"
             adaptation = training_text if passes else "used as received"
             age = f"{weeks:.1f} weeks" if weeks >= 2 else f"{7 * weeks:.1f} days"
-            log.info("%s: %s of readings: %s", client, age, adaptation)
+            text = f"{age} of readings: {adaptation}"
+            log.info("%s", Problem(client, text, meter=client, kind="adaptation"))
         return adapted
 
     def inputs(
@@ -360,13 +361,11 @@ class ForecastModel(MeterFiles):
         settings = self.study.windows, self.scalings[client]
         dataset = build_later(client, assembled, *settings, fills_lags=fills_lags)
         if len(known_rows) < self.rows_needed:
-            log.warning(
-                "%s: a forecast reads the last %d readings, and the files have %d; the last one "
-                "stands for those that are missing",
-                client,
-                self.rows_needed,
-                len(known_rows),
+            text = (
+                f"a forecast reads the last {self.rows_needed} readings, and the files have "
+                f"{len(known_rows)}; the last one stands for those that are missing"
             )
+            log.warning("%s", Problem(client, text, meter=client, kind="few readings"))
         reach = dataset.look_back if early else self.rows_needed
         needed_rows = min(reach, max(len(known_rows), dataset.look_back))
         last = np.arange(needed_rows - 1, len(known_rows))
@@ -520,12 +519,11 @@ class ForecastModel(MeterFiles):
         dataset = build_later(client, table, self.study.windows, self.scalings[client])
         rows = table.index.get_indexer(pd.DatetimeIndex(forecasts["made_at"].unique()))
         if not dataset.is_readable[rows].all():
-            log.warning(
-                "%s: some of the last %d readings that a forecast reads are in a gap; the last one "
-                "stands for those that are missing",
-                client,
-                self.rows_needed,
+            text = (
+                f"some of the last {self.rows_needed} readings that a forecast reads are in a gap; "
+                "the last one stands for those that are missing"
             )
+            log.warning("%s", Problem(client, text, meter=client))
 
     def _report_outside(self, table: pd.DataFrame, client: str) -> None:
         """Report values outside of the client's training data."""
@@ -534,17 +532,13 @@ class ForecastModel(MeterFiles):
             values = table[name].to_numpy(float)
             is_outside = (values < low) | (values > high)
             if name not in CALENDAR and is_outside.any():
-                log.warning(
-                    "%s: %d of %d readings of %s are outside the range of its training, %.4g to "
-                    "%.4g, the first at %s",
-                    client,
-                    is_outside.sum(),
-                    len(is_outside),
-                    name,
-                    low,
-                    high,
-                    self.local_time(table.index[int(is_outside.argmax())], client),
+                first = self.local_time(table.index[int(is_outside.argmax())], client)
+                text = (
+                    f"{is_outside.sum()} of {len(is_outside)} readings of {name} are outside the "
+                    f"range of its training, {low:.4g} to {high:.4g}, the first at {first}"
                 )
+                kind = "readings outside the range of training"
+                log.warning("%s", Problem(client, text, meter=client, kind=kind))
 
 
 def count_rows_read(study: Study, interval: int, baseline: str) -> int:

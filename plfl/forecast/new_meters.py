@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from plfl.base.errors import PlflError
+from plfl.base.errors import PlflError, Problem
 from plfl.baselines.storage import fit_to_new, settings_of, unpack
 from plfl.data.dataset import Dataset
 from plfl.forecast.choice import rank_for_new
@@ -54,7 +54,8 @@ def score_as_new(
                         study.baselines, name, saved[number], own_dataset, settings_of(study)
                     )
                 except PlflError:  # too few readings to fit it to them
-                    log.warning("%s: %s cannot be fitted as to a new meter", client, name)
+                    text = f"{name} cannot be fitted as to a new meter"
+                    log.warning("%s", Problem(client, text, meter=client))
                     continue
                 forecasts = fitted_baselines[name].predict(0, own_dataset.starts(0, "test"))
                 scores = study.task.scores(own_dataset, 0, "test", forecasts)

@@ -1541,13 +1541,17 @@ def test_what_many_files_share_is_told_once(results: Path, invoke: Callable) -> 
 def test_what_is_said_about_many_meters_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     with share_messages() as say:
         for number, name in enumerate("abcdef"):
-            logging.getLogger("plfl.forecast").warning("%s: %d gaps", name, number)
+            problem = Problem(name, f"{number} gaps", meter=name, kind="gaps")
+            logging.getLogger("plfl.forecast").warning("%s", problem)
             say(name, "P2, chosen with --with")
         say("b", "P1, chosen with --with")
+        for name in "abcdef":
+            logging.getLogger("plfl.data.meters").warning("%s: not read", f"folder {name}")
     assert capsys.readouterr().err.splitlines() == [
         "6 meters (a, b, c …); of a: 0 gaps",
         "6 meters (a, b, c …): P2, chosen with --with",
         "b: P1, chosen with --with",
+        *(f"folder {name}: not read" for name in "abcdef"),
     ]
 
 
