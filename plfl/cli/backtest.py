@@ -100,17 +100,19 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     keys = first_day.keys_for_study(options, forecasters.results)
     with word_keys(first_day.word_for_study):
         selection = keys_of_selection(options.client, options.newcomer)
-        _, tables, problems = forecasters.known_readings.read(new, options.client, selection | keys)
+        _, client_readings, problems = forecasters.known_readings.read(
+            new, options.client, selection | keys
+        )
 
     def score(client: str, readings: pd.DataFrame) -> Any:
         is_new = options.newcomer and client not in forecasters.clients
         score_meter = backtest_new if is_new else backtest
         return score_meter(forecasters, client, readings, options.wanted)
 
-    results_of_meters = for_each_meter(tables, problems, score, action="backtest")
+    results_of_meters = for_each_meter(client_readings, problems, score, action="backtest")
     if options.remember:
         first_day.remember(forecasters.results, keys)
-    scored_tables = {name: tables[name] for name in results_of_meters}
+    scored_tables = {name: client_readings[name] for name in results_of_meters}
     print_by_text(forecasters.known_readings.remarks(scored_tables))
     rows = [row for row, *_ in results_of_meters.values()]
     for row, past, *_ in results_of_meters.values():

@@ -191,13 +191,15 @@ def _series_of_variants(
     return series
 
 
-def _refusals_of(variants: Sequence[Study], tables: Mapping[str, pd.DataFrame]) -> list[Problem]:
+def _refusals_of(
+    variants: Sequence[Study], client_series: Mapping[str, pd.DataFrame]
+) -> list[Problem]:
     """Why variants of a study cannot make windows, minibatches or widths of these clients, or
     cannot be compared with the public model that comes with plfl."""
     problems: list[Problem] = []
     for variant in variants:
         try:
-            dataset = build_dataset(variant, tables)
+            dataset = build_dataset(variant, client_series)
         except DataError as error:
             problems += error.problems
         else:

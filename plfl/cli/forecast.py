@@ -128,19 +128,19 @@ def _forecast_with_study(options: argparse.Namespace, say: Say) -> int:
     keys = first_day.keys_for_study(options, options.file)
     with word_keys(first_day.word_for_study):
         selection = keys_of_selection(options.client, options.newcomer)
-        readings, tables, problems, absent_names = study_forecasts.read(
+        readings, client_readings, problems, absent_names = study_forecasts.read(
             options.new, options.client, selection | keys
         )
     print_by_text(dict.fromkeys(absent_names, "not in these files"))
-    if options.save is not None and len(tables) > 1:
+    if options.save is not None and len(client_readings) > 1:
         raise DataError(
             Problem(
                 "--save",
-                f"keeps one model, but the files have {len(tables)} meters",
+                f"keeps one model, but the files have {len(client_readings)} meters",
                 "choose one with --client",
             )
         )
-    known_names = [name for name in tables if name in study_forecasts.participants]
+    known_names = [name for name in client_readings if name in study_forecasts.participants]
     if options.newcomer and known_names:
         _name_participants(known_names, options.save)
 
@@ -152,12 +152,14 @@ def _forecast_with_study(options: argparse.Namespace, say: Say) -> int:
         return study_forecasts.forecast(model, name, readings), model.short_name
 
     try:
-        forecasts_of_meters = for_each_meter(tables, problems, forecast, action="forecast")
+        forecasts_of_meters = for_each_meter(client_readings, problems, forecast, action="forecast")
     finally:  # those without a forecast need them in a later call
         study_forecasts.keep_readings(readings)
     if options.remember:
         first_day.remember(options.file, keys)
-    for texts in study_forecasts.remarks({name: tables[name] for name in forecasts_of_meters}):
+    for texts in study_forecasts.remarks(
+        {name: client_readings[name] for name in forecasts_of_meters}
+    ):
         print_by_text(texts)
     forecasts = {name: table for name, (table, _) in forecasts_of_meters.items()}
     forecasters = {name: forecaster for name, (_, forecaster) in forecasts_of_meters.items()}

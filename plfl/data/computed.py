@@ -26,7 +26,7 @@ MOST_BYTES_IN_MEMORY = 2**30
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesTable:
+class JoinedSeries:
     """The rows of a dataset as parts, one after the other: the series of a client in one of its
     views each."""
 
@@ -87,7 +87,7 @@ class ComputedRows:
 
     def __init__(
         self,
-        table: SeriesTable,
+        table: JoinedSeries,
         compute: Callable[[Series], NDArray[np.float32]],
         width: tuple[int, ...],
     ):

@@ -25,7 +25,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.sections import Windows
 from plfl.data import arrays
-from plfl.data.computed import ComputedRows, RowTable, SeriesTable
+from plfl.data.computed import ComputedRows, JoinedSeries, RowTable
 from plfl.layout import WindowShape
 
 Split = Literal["train", "validation", "test"]
@@ -171,7 +171,7 @@ class Dataset:
     """Number (N,) of the federation of each client; empty: all are in one federation."""
     view_name: ViewName = "train"
     """The one of `views` whose windows these are."""
-    series_table: SeriesTable | None = None
+    series_table: JoinedSeries | None = None
     """What covariates and targets are computed from; None: they are stored."""
 
     @property
@@ -403,7 +403,7 @@ class Dataset:
 
 
 PART_ARRAYS = ("bounds", "offset", "scale")
-"""The arrays of a `SeriesTable` with an entry for each part."""
+"""The arrays of a `JoinedSeries` with an entry for each part."""
 
 
 def window_length(dataset: Dataset) -> int:
@@ -411,7 +411,7 @@ def window_length(dataset: Dataset) -> int:
     return dataset.look_back + dataset.look_ahead + dataset.horizons - 1
 
 
-def source_table(dataset: Dataset) -> SeriesTable | None:
+def source_table(dataset: Dataset) -> JoinedSeries | None:
     """What covariates and targets are computed from; None if others have taken their place."""
     table = dataset.series_table
     if table is None:
@@ -430,7 +430,7 @@ def _compute_fields(
     """The fields of a dataset whose covariates and targets are computed from its `ROW_FIELDS`,
     given the arrays of the `PART_ARRAYS` of these."""
     row_arrays = {name: rows[name] for name in ROW_FIELDS}
-    table = SeriesTable(windows, interval, columns.tolist(), **part_arrays, **row_arrays)
+    table = JoinedSeries(windows, interval, columns.tolist(), **part_arrays, **row_arrays)
     return {"covariates": table.covariates, "targets": table.targets, "series_table": table}
 
 

@@ -33,7 +33,10 @@ SMALL = 0.01
 
 
 def describe(
-    tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows, origin: date | None = None
+    client_series: Mapping[str, pd.DataFrame],
+    interval: int,
+    windows: Windows,
+    origin: date | None = None,
 ) -> pd.DataFrame:
     """One row per client, indexed by `client`, given regular series with `load` (kWh per interval)
     and other features, the minutes between their rows, and the origin, a date where the test set
@@ -56,7 +59,7 @@ def describe(
     """
     rows = {
         client: _describe_one(table, interval) | _windows(table, windows, origin)
-        for client, table in tables.items()
+        for client, table in client_series.items()
     }
     description = pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
     counts = ("gaps", "filled", "missing", "windows", "skipped")

@@ -88,11 +88,11 @@ def on_one_table(
     return state_examples
 
 
-class SeriesTables(Mapping[str, "pd.DataFrame"]):
-    """The tables of clients by name, in order. Each is read when it is accessed, and not kept."""
+class LazySeries(Mapping[str, "pd.DataFrame"]):
+    """The series of clients by name, in order. Each is read when it is accessed, and not kept."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]):
-        """`read` reads the table of a client; accessing a table raises its errors."""
+        """`read` reads the series of a client; accessing a series raises its errors."""
         self._names, self._read = dict.fromkeys(names), read
 
     def __getitem__(self, name: str) -> pd.DataFrame:

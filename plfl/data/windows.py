@@ -19,7 +19,7 @@ from plfl.base.lazy import pandas as pd
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.config.sections import TESTED_WEEKS, Windows, count_federations
 from plfl.data import covariates
-from plfl.data.computed import SeriesTable, compute_targets
+from plfl.data.computed import JoinedSeries, compute_targets
 from plfl.data.dataset import (
     COMPUTED_FIELDS,
     SPLITS,
@@ -38,7 +38,7 @@ Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def build(
-    tables: Mapping[str, pd.DataFrame],
+    client_series: Mapping[str, pd.DataFrame],
     windows: Windows,
     limits: Limits | None = None,
     *,
@@ -47,13 +47,14 @@ def build(
     size: int | None = None,
     folder: Path | None = None,
 ) -> Dataset:
-    """Split and scale the clients' tables, in their order, one table at a time.
+    """Split and scale the series of clients, in their order, one series at a time.
 
     Features are scaled by their minimum and maximum in the training sets, to [0, 1]. A feature that
     is constant there becomes 1.
 
     Args:
-        tables: one table per client, see `plfl.data.features.assemble`; the load comes first.
+        client_series: one series per client, see `plfl.data.features.assemble`; the load comes
+            first.
         windows: split, scaling, look-back and look-ahead.
         limits: minimum and maximum (F,) to scale by instead; deployed clients agree on them.
         origin: the date at which the test set begins, see `data.origins`.
@@ -66,17 +67,17 @@ def build(
         DataError: the clients differ in their features or interval, or a set of a client has no
             window, because it is too short or has too many gaps.
     """
-    limits = _common_limits(tables, windows, limits, origin)
+    limits = _common_limits(client_series, windows, limits, origin)
     parts = (
         _build_views(name, table, windows, limits, origin, new)
-        for name, table in _check_equal(tables)
+        for name, table in _check_equal(client_series)
     )
     dataset = join_datasets(parts, folder)
     if folder is None:
         computed = {name: getattr(dataset, name).every_row for name in COMPUTED_FIELDS}
         dataset = dataset.copy_on_rows(**computed)
     if size is not None:
-        federation = federations_of(list(tables), size)
+        federation = federations_of(list(client_series), size)
         dataset = dataset.copy_on_rows(federation=federation)
     _check_windows(dataset, windows)
     return dataset
@@ -112,10 +113,10 @@ def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) 
     return replace(dataset, scaling=scaling_text, views={"train": view})
 
 
-def _check_equal(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
+def _check_equal(client_series: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yields the tables, read one by one; other features or another interval are refused."""
     first, columns, intervals = "", set[str](), dict[int, str]()
-    for name, table in tables.items():
+    for name, table in client_series.items():
         if not first:
             first, columns = name, {*table}
         if differing := sorted({*table} ^ columns):
@@ -147,13 +148,16 @@ def _interval(table: pd.DataFrame) -> int:
 
 
 def _common_limits(
-    tables: Mapping[str, pd.DataFrame], windows: Windows, limits: Limits | None, origin: date | None
+    client_series: Mapping[str, pd.DataFrame],
+    windows: Windows,
+    limits: Limits | None,
+    origin: date | None,
 ) -> Limits | None:
     """The common limits by which all clients scale; None if each has its own."""
     if limits is not None or windows.scaling != "pooled":
         return limits
     client_limits = [
-        limits_of(name, table, windows, origin) for name, table in _check_equal(tables)
+        limits_of(name, table, windows, origin) for name, table in _check_equal(client_series)
     ]
     low, high = map(np.stack, zip(*client_limits, strict=True))
     return low.min(0), high.max(0)
@@ -342,7 +346,7 @@ def _series(
 def _dataset(name: str, series: covariates.Series, edges: NDArray[np.int64]) -> Dataset:
     """The series of a client as a dataset, whose covariates and targets are computed from it."""
     windows = series.windows
-    table = SeriesTable(
+    table = JoinedSeries(
         windows=windows,
         interval=series.interval,
         columns=series.columns,

@@ -77,10 +77,14 @@ class Forecasts:
         forecasters = Forecasters(self.model, self.accepts_misfits)
         model = forecasters.model(forecasters.choose(self.name).file)
         keys = read_remembered(self.model)
-        _, tables, problems = forecasters.known_readings.read([self.readings], self.name, keys)
+        _, client_readings, problems = forecasters.known_readings.read(
+            [self.readings], self.name, keys
+        )
         if problems:
             raise DataError(*problems)
-        readings = forecasters.known_readings.read_by_next(model, self.name, tables[self.name])
+        readings = forecasters.known_readings.read_by_next(
+            model, self.name, client_readings[self.name]
+        )
         return model, self._forecast_next(model, readings)
 
     def _forecast_next(self, model: ForecastModel, readings: pd.DataFrame) -> pd.DataFrame:

@@ -38,15 +38,15 @@ def read_clock() -> pd.Timestamp:
 def readings_of(dataset: Dataset, columns: Sequence[str]) -> dict[str, pd.DataFrame]:
     """The readings of each client of a dataset, with these columns in their units; see
     `KnownReadings.study_readings`."""
-    tables = {}
+    client_readings = {}
     for number, (client, scaling) in enumerate(scalings(dataset).items()):
         rows = slice(*dataset.view.bounds[number, [0, 3]].tolist())
         values = dataset.features[rows] * scaling.scale + scaling.offset
         stamps = pd.DatetimeIndex(dataset.stamps[rows], name="timestamp")
         table = pd.DataFrame(values, stamps, dataset.columns.tolist())
         table["load"] = dataset.load[rows]
-        tables[client] = table[[*columns]].asfreq(f"{dataset.interval}min")
-    return tables
+        client_readings[client] = table[[*columns]].asfreq(f"{dataset.interval}min")
+    return client_readings
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,14 @@ class KnownReadings:
             with collect_problems(problems):
                 placed_table = place_lone(table, known_load)
                 readings[name] = model.without_jumps(name, placed_table, known_load)
-        tables = model.resample_all(readings, self.recent_readings, problems)
-        for name in tables.keys() - self.models.clients.keys():
-            tables[name] = model.bridge(tables[name], model.interval)
-        return {name: table for name, table in readings.items() if len(table)}, tables, problems
+        client_readings = model.resample_all(readings, self.recent_readings, problems)
+        for name in client_readings.keys() - self.models.clients.keys():
+            client_readings[name] = model.bridge(client_readings[name], model.interval)
+        return (
+            {name: table for name, table in readings.items() if len(table)},
+            client_readings,
+            problems,
+        )
 
     def _known_load(self, client: str, minutes: int) -> pd.Series[float]:
         """The known loads of a client every so many `minutes`, without gaps; none of others."""
@@ -212,27 +216,27 @@ class KnownReadings:
                 )
             )
 
-    def remarks(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    def remarks(self, client_readings: Mapping[str, pd.DataFrame]) -> dict[str, str]:
         """What there is to know, by client, about the time between the known readings and the
         new ones, and about the scale of these; see `describe_gap` and `describe_scale`."""
         model = self.models.any_model
         look_back = model.rows_needed * pd.Timedelta(minutes=model.interval)
         texts = {}
-        for client in filter(self.study_readings.__contains__, tables):
-            loads = tables[client]["load"], self._known_readings(client)["load"]
+        for client in filter(self.study_readings.__contains__, client_readings):
+            loads = client_readings[client]["load"], self._known_readings(client)["load"]
             end = self.study_readings[client].index[-1]
             sentences = [describe_gap(*loads, look_back), describe_scale(*loads, end)]
             texts[client] = "; ".join(filter(None, sentences))
         return texts
 
-    def lags(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    def lags(self, client_readings: Mapping[str, pd.DataFrame]) -> dict[str, str]:
         """What there is to know, by client, if the last reading of another meter is after all that
         is forecast; see `describe_lag`."""
         model = self.models.any_model
         length = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
         ends = {
             client: model.local_time(pd.Timestamp(table["load"].dropna().index[-1]), client)
-            for client, table in tables.items()
+            for client, table in client_readings.items()
         }
         lags = {client: max(ends.values()) - end for client, end in ends.items()}
         return {client: describe_lag(pd.Timedelta(lag), length) for client, lag in lags.items()}

@@ -55,10 +55,10 @@ class MeterFiles(Contents):
             DataError: the file cannot be used, or has no such meter.
         """
         client = client or client_name(path)
-        tables, problems = self.read_all([path], client)
+        client_readings, problems = self.read_all([path], client)
         if problems:
             raise DataError(*problems)
-        return tables[client]
+        return client_readings[client]
 
     def read_all(
         self,
@@ -100,19 +100,21 @@ class MeterFiles(Contents):
         states = states or dict.fromkeys(self.scalings, self.cell.state)
         mark_of = {name: by_state[state] for name, state in states.items() if state in by_state}
         marks = {*by_state.values()}
-        tables: dict[str, pd.DataFrame] = {}
+        client_readings: dict[str, pd.DataFrame] = {}
         problems: list[Problem] = []
         for mark in sorted({mark_of[client]} if client in mark_of else marks):
-            apart = {name for name, own_mark in mark_of.items() if own_mark != mark} | {*tables}
+            apart = {name for name, own_mark in mark_of.items() if own_mark != mark} | {
+                *client_readings
+            }
             marked_keys = meter_keys.model_copy(update={"stamp": mark})
             found_tables, found_problems = read(marked_keys, apart)
-            tables |= found_tables
+            client_readings |= found_tables
             problems += [problem for problem in found_problems if problem not in problems]
         if len(marks) > 1:
-            for name in [name for name in tables if name not in mark_of]:
-                del tables[name]
+            for name in [name for name in client_readings if name not in mark_of]:
+                del client_readings[name]
                 problems.append(_unknown_mark(name))
-        return tables, problems
+        return client_readings, problems
 
     def _read_as(
         self,
@@ -192,7 +194,7 @@ class MeterFiles(Contents):
         complete the first interval and those with gaps. None: the files have all that is known, so
         that short gaps are filled; otherwise, only before readings are resampled. A meter without
         any interval is added to `problems`."""
-        tables: dict[str, pd.DataFrame] = {}
+        client_readings: dict[str, pd.DataFrame] = {}
         for name, table in readings.items():
             whole_table = table
             if earlier is not None and name in earlier and len(table):
@@ -205,10 +207,10 @@ class MeterFiles(Contents):
                 problems += error.locate_in(name, name).problems
                 continue
             if intervals["load"].notna().any():
-                tables[name] = intervals
+                client_readings[name] = intervals
             else:
                 problems.append(meters.without_reading(name, name))
-        return tables
+        return client_readings
 
     def resample(self, readings: pd.DataFrame, fills_gaps: bool = False) -> pd.DataFrame:
         """The readings of a meter, every `attrs["minutes"]`, over the intervals of the study.

@@ -71,22 +71,22 @@ def keep_recent(
 
 def _add(
     path: Path,
-    tables: dict[str, pd.DataFrame],
+    client_readings: dict[str, pd.DataFrame],
     new: Mapping[str, pd.DataFrame],
     span: pd.Timedelta,
     form: str,
 ) -> None:
-    """Write `tables` with the new readings, of this span of time and form."""
+    """Write `client_readings` with the new readings, of this span of time and form."""
     for client, readings in new.items():
         rows_known = readings.dropna(subset=["load"])
         rows_known = rows_known.assign(**{LENGTH_COLUMN: readings.attrs["minutes"]})
-        parts = [tables[client], rows_known] if client in tables else [rows_known]
+        parts = [client_readings[client], rows_known] if client in client_readings else [rows_known]
         table = pd.concat(parts)
         is_replaced = table.set_index(LENGTH_COLUMN, append=True).index.duplicated(keep="last")
         table = table[~is_replaced].sort_index(kind="stable")
-        tables[client] = table[table.index > table.index[-1] - span]
+        client_readings[client] = table[table.index > table.index[-1] - span]
     rows = [
         table.rename_axis("timestamp").reset_index().assign(client=client)
-        for client, table in tables.items()
+        for client, table in client_readings.items()
     ]
     write_table(pd.concat(rows, ignore_index=True), path, form)

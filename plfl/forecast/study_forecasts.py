@@ -32,7 +32,7 @@ class FileReadings(NamedTuple):
 
     readings: dict[str, pd.DataFrame]
     """The readings of each meter as they are."""
-    tables: dict[str, pd.DataFrame]
+    resampled_readings: dict[str, pd.DataFrame]
     """Those over the intervals of the study; empty of participants whose files have none yet."""
     problems: list[Problem]
     """Why meters are left out."""
@@ -88,21 +88,25 @@ class StudyForecasts:
         if self.folder is None:
             is_only = not self.has_new and len(self.any_model.clients) == 1
             client = client or (self.any_model.clients[0] if is_only else None)
-            tables, problems = self.any_model.read_all(paths, client, keys, self.path)
-            return FileReadings(tables, tables, problems, [])
-        readings, tables, problems = self.folder.known_readings.read(paths, client, keys)
+            resampled_readings, problems = self.any_model.read_all(paths, client, keys, self.path)
+            return FileReadings(resampled_readings, resampled_readings, problems, [])
+        readings, resampled_readings, problems = self.folder.known_readings.read(
+            paths, client, keys
+        )
         files = raw_files(paths, with_subfolders=True)
         absent_names: list[str] = []
         if client is None and not self.has_new and len(files) < len(readings):
-            present_names = {*tables, *(problem.meter for problem in problems)}
+            present_names = {*resampled_readings, *(problem.meter for problem in problems)}
             absent_names = [name for name in self.participants if name not in present_names]
         # Where a file is that of a participant, the others are each of one meter, too.
         has_strangers = self.has_new or any(
             client_name(file) in self.participants for file in files
         )
-        waiting_names = take_waiting(problems, self.participants, tables, client, has_strangers)
-        tables |= dict.fromkeys(waiting_names, pd.DataFrame())
-        return FileReadings(readings, tables, problems, absent_names)
+        waiting_names = take_waiting(
+            problems, self.participants, resampled_readings, client, has_strangers
+        )
+        resampled_readings |= dict.fromkeys(waiting_names, pd.DataFrame())
+        return FileReadings(readings, resampled_readings, problems, absent_names)
 
     def choose_model(self, client: str, readings: pd.DataFrame) -> ForecastModel:
         """The model for a meter; of a results folder, a line says why, in the first of the calls
@@ -158,12 +162,12 @@ class StudyForecasts:
             }
             self.folder.known_readings.keep_readings(fitting)
 
-    def remarks(self, tables: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
+    def remarks(self, client_readings: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
         """What there is to know, by meter, about the new readings of participants: of these tables,
         those that are not empty."""
         participant_tables = {
             name: table
-            for name, table in tables.items()
+            for name, table in client_readings.items()
             if name in self._fitting_names and len(table)
         }
         if self.folder is None or not participant_tables:
@@ -187,13 +191,13 @@ class StudyForecasts:
 def take_waiting(
     problems: list[Problem],
     participants: Collection[str],
-    tables: Collection[str],
+    read_names: Collection[str],
     client: str | None,
     has_strangers: bool = False,
 ) -> list[str]:
     """The participants, or the only `client`, whose files have no reading yet; these problems are
     taken out of the list. A file that has none, and is not that of a single participant, may be of
-    all that are not among the `tables` of readings."""
+    all that are not among the `read_names` of readings."""
     said_names = {problem.meter for problem in problems if problem.kind == NO_READING}
     names = said_names & {*participants}
     if said_names != names and not has_strangers:
@@ -210,5 +214,5 @@ def take_waiting(
     return [
         name
         for name in participants
-        if name in names and name not in tables and name not in refused_names
+        if name in names and name not in read_names and name not in refused_names
     ]

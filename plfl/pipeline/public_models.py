@@ -19,12 +19,12 @@ def write_public(study: Study, path: Path) -> None:
     for state in study.public_files[path]:
         source = sources.source_of(study.data)
         source.fetch(study.data, state)
-        tables = source.load(study.data, state)
+        client_series = source.load(study.data, state)
         try:
-            places[state] = Place.of_tables(tables, study.data.interval)
+            places[state] = Place.from_series(client_series, study.data.interval)
         except DataError as error:
             raise error.locate_in(state) from None
-        log.info("%s has %d meters", state, len(tables))
+        log.info("%s has %d meters", state, len(client_series))
     content = make(places)
     with atomic(path) as temporary:
         temporary.write_bytes(content)

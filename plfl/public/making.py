@@ -43,14 +43,16 @@ class Place:
     """The ends of their hours, in local standard time."""
 
     @classmethod
-    def of_tables(cls, tables: Mapping[str, pd.DataFrame], minutes: int) -> Place:
+    def from_series(cls, client_series: Mapping[str, pd.DataFrame], minutes: int) -> Place:
         """The loads in tables by meter with a row every `minutes` minutes, a part of an hour,
         indexed by the ends of the intervals. DataError: hours of meters end at other minutes."""
-        loads = [table[["load"]] for table in tables.values()]
+        loads = [table[["load"]] for table in client_series.values()]
         hours = [resample(load, 60) if minutes < 60 else load for load in loads]
-        readings = pd.concat([load["load"] for load in hours], axis=1, sort=True, keys=tables)
+        readings = pd.concat(
+            [load["load"] for load in hours], axis=1, sort=True, keys=client_series
+        )
         table = readings.asfreq("h")
-        if lost := [name for name in tables if table[name].count() < readings[name].count()]:
+        if lost := [name for name in client_series if table[name].count() < readings[name].count()]:
             raise DataError(
                 Problem(
                     list_names(lost, 3),

@@ -37,7 +37,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_loads_are_hourly_from_the_first_to_the_last_reading_of_any_meter() -> None:
     first, second = tables(2, minutes=30).values()
-    place = Place.of_tables({"first": first.iloc[48:], "second": second.iloc[:-48]}, 30)
+    place = Place.from_series({"first": first.iloc[48:], "second": second.iloc[:-48]}, 30)
     assert len(place.ends) == 40 * 24
     assert np.isnan(place.meters[0].load[:24]).all()
     assert np.isnan(place.meters[1].load[-24:]).all()
@@ -50,12 +50,12 @@ def test_meters_whose_hours_end_at_other_minutes_are_refused() -> None:
     first, second = tables(2).values()
     shifted = second.shift(freq="30min")
     with naming(DataError, "half: the hours do not end at :00", "leave_out: [half]"):
-        Place.of_tables({"full": first, "half": shifted}, 60)
+        Place.from_series({"full": first, "half": shifted}, 60)
 
 
 def test_each_place_gives_equally_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "MOST_WINDOWS", 400)
-    many, one = (Place.of_tables(tables(n, seed=n), 60).meters for n in (4, 1))
+    many, one = (Place.from_series(tables(n, seed=n), 60).meters for n in (4, 1))
     features, _ = gather_places([many, one], "day")
     parts = [gather(many, "day", 50, 1)[0], gather(one, "day", 200, 2)[0]]
     np.testing.assert_array_equal(features, np.concatenate(parts))
@@ -63,7 +63,7 @@ def test_each_place_gives_equally_many_windows(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("small")
 def test_a_model_forecasts_and_knows_the_meters_of_all_places(tmp_path: Path) -> None:
-    north, south, other = (Place.of_tables(tables(2, seed=seed), 60) for seed in (1, 2, 3))
+    north, south, other = (Place.from_series(tables(2, seed=seed), 60) for seed in (1, 2, 3))
     (file := tmp_path / "homes.xz").write_bytes(make({"north": north, "south": south}))
     model = load_file("homes", file)
     assert model.levels == (0.1, 0.5, 0.9)
@@ -77,13 +77,13 @@ def test_a_model_forecasts_and_knows_the_meters_of_all_places(tmp_path: Path) ->
 
 def test_a_place_whose_meters_would_not_be_known_again_is_refused() -> None:
     constant = {name: table.assign(load=1.0) for name, table in tables(2).items()}
-    places = {"north": Place.of_tables(tables(1), 60), "south": Place.of_tables(constant, 60)}
+    places = {"north": Place.from_series(tables(1), 60), "south": Place.of_tables(constant, 60)}
     assert not len(marks_of(places["south"].meters, places["south"].ends))
     with naming(DataError, "south: no day of the meters tells them apart", "eight weeks"):
         make(places)
 
 
 def test_places_with_too_few_readings_are_refused() -> None:
-    short = Place.of_tables({"m0": tables(1)["m0"].loc["2024-01-18":"2024-01-19 00:00"]}, 60)
+    short = Place.from_series({"m0": tables(1)["m0"].loc["2024-01-18":"2024-01-19 00:00"]}, 60)
     with naming(DataError, "north: no meter has a window", "more than 672 hours"):
         make({"north": short})

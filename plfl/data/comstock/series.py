@@ -23,7 +23,7 @@ from plfl.base.text import count_in_words
 from plfl.config.sections import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
-from plfl.data.examples import SeriesTables
+from plfl.data.examples import LazySeries
 
 INTERVAL = 15
 """Minutes between load timestamps. They mark the end of the interval, in EST for every state."""
@@ -70,7 +70,7 @@ class Building:
     """The constant features."""
 
 
-def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> SeriesTables:
+def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> LazySeries:
     """The series of buildings from a store in the folder `root`, by name (the id).
 
     Returns:
@@ -82,12 +82,12 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> SeriesTables
         DataError: a building, file or column is missing or unreadable, or has invalid values.
     """
     release_keys = ReleaseKeys.from_data(data)
-    tables = buildings(root, release_keys, state, ids, data.features)
-    by_name = {str(building.id): building for building in tables}
+    listed_buildings = buildings(root, release_keys, state, ids, data.features)
+    by_name = {str(building.id): building for building in listed_buildings}
     columns = {feature: WEATHER[feature] for feature in data.features if feature in WEATHER}
     hourly = {
         county: _weather(root / release_keys.weather(county), columns)
-        for county in dict.fromkeys(building.county for building in tables)
+        for county in dict.fromkeys(building.county for building in listed_buildings)
         if columns
     }
 
@@ -103,7 +103,7 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> SeriesTables
             parts.append(join(place, weather, stamps, data.comstock.join, building.county))
         return pd.concat(parts, axis=1).assign(**building.static)
 
-    return SeriesTables(by_name, table)
+    return LazySeries(by_name, table)
 
 
 def join(

@@ -104,16 +104,16 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     exports = _read(data, state)
     for line in exports.describe_forms():
         log.info("%s", line)
-    tables: dict[str, pd.DataFrame] = {}
+    client_series: dict[str, pd.DataFrame] = {}
     problems: list[Problem] = []
     notes: list[Problem] = []
     for client, name in _meters_of_clients(exports, data, state).items():
         with collect_problems(problems, client):
-            tables[client] = _series(exports, name, data.meters, notes)
+            client_series[client] = _series(exports, name, data.meters, notes)
     if problems:
         raise DataError(*problems)
     _tell(notes)
-    return tables
+    return client_series
 
 
 def read_files(
@@ -199,7 +199,7 @@ def read_files(
         if problem.kind == TOO_FEW
     ]
     notes = list[Problem]()
-    tables: dict[str, pd.DataFrame] = {}
+    client_series: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
         with collect_problems(problems, meter_client):
             meter_notes = list[Problem]()
@@ -209,7 +209,7 @@ def read_files(
             notes += [note for note in meter_notes if has_new_gaps or GAPS not in note.kind]
             if keeps_steps:
                 series.attrs["minutes"] = exports.meters[name].minutes
-            tables[meter_client] = (
+            client_series[meter_client] = (
                 _with_later(series, exports.meters[name]) if with_later else series
             )
     is_waiting = any(problem.kind == NO_READING for problem in problems)
@@ -223,7 +223,7 @@ def read_files(
     elif client is None and not problems:
         notes += _problems_of_left_out(left_out, meters, paths, models)
     _tell(notes)
-    return tables, problems
+    return client_series, problems
 
 
 def without_reading(place: Path | str, client: str) -> Problem:

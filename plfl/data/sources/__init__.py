@@ -23,7 +23,7 @@ from plfl.base.files import sha256
 from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.config.sections import TESTED_WEEKS, Data, Windows
 from plfl.data.dataset import ClientView, Dataset, held_out_rows
-from plfl.data.examples import Examples, SeriesTables
+from plfl.data.examples import Examples, LazySeries
 from plfl.data.features import assemble, resample
 from plfl.data.windows import Limits, build
 from plfl.interfaces.annotations import Study
@@ -92,7 +92,7 @@ class LoadSource(Source):
     def series(self, data: Data, state: str) -> Mapping[str, DataFrame]:
         """The series that `load` reads, before they are resampled and reduced to the features."""
 
-    def load(self, data: Data, state: str) -> SeriesTables:
+    def load(self, data: Data, state: str) -> LazySeries:
         series = self.series(data, state)
 
         def table(name: str) -> DataFrame:
@@ -104,7 +104,7 @@ class LoadSource(Source):
                     raise error.locate_in(f"client {name}", name) from None
             return assemble(readings, data.features)
 
-        return SeriesTables(series, table)
+        return LazySeries(series, table)
 
     def save(self, study: Study, state: str, path: Path) -> None:
         build_dataset(study, self.load(study.data, state), folder=path.parent).save(path)
@@ -166,12 +166,12 @@ class LoadSource(Source):
 
 def build_dataset(
     study: Study,
-    tables: Mapping[str, DataFrame],
+    client_series: Mapping[str, DataFrame],
     limits: Limits | None = None,
     folder: Path | None = None,
 ) -> Dataset:
     """The windows of a study's clients, given their tables; see `plfl.data.windows.build`."""
-    return build(tables, study.windows, limits, **build_arguments(study), folder=folder)
+    return build(client_series, study.windows, limits, **build_arguments(study), folder=folder)
 
 
 def build_arguments(study: Study) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from plfl.base.files import remove_temporary_files
 from plfl.base.keys import Key
 from plfl.config.sections import Data
 from plfl.data.comstock import releases
-from plfl.data.examples import SeriesTables
+from plfl.data.examples import LazySeries
 from plfl.data.sources import LoadSource
 from plfl.interfaces.source import CC_BY, Provenance, Receipt
 
@@ -77,7 +77,7 @@ class ComstockSource(LoadSource):
         files = self.bring(data, state, self.buildings(data, state))
         return {"source": data.source, "files": files}
 
-    def series(self, data: Data, state: str) -> SeriesTables:
+    def series(self, data: Data, state: str) -> LazySeries:
         from plfl.data.comstock import series
 
         return series.read(self.root(data), data, state, self._ids(data, state))
