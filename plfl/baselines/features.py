@@ -37,9 +37,9 @@ def season_lags(dataset: Dataset, client: int, starts: Starts) -> Floats:
     steps = [
         season // dataset.interval - step for season in SEASON_MINUTES for step in STEPS_AROUND
     ]
-    rows = targets[:, None] - np.array(steps)
-    is_known = (rows >= dataset.view.bounds[client, 0]) & (rows <= last_rows)
-    lags = dataset.load[np.where(is_known, rows, last_rows)]
+    row_numbers = targets[:, None] - np.array(steps)
+    is_known = (row_numbers >= dataset.view.bounds[client, 0]) & (row_numbers <= last_rows)
+    lags = dataset.load[np.where(is_known, row_numbers, last_rows)]
     return np.where(np.isnan(lags), dataset.load[last_rows], lags)
 
 

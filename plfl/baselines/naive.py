@@ -63,11 +63,11 @@ def last_season(dataset: Dataset, client: int, starts: Starts, season: int) -> F
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets. If that
     reading is missing, the load a season earlier is used, and so on. NaN as in `loads_before`."""
     loads = loads_before(dataset, client, starts, season)
-    rows = dataset.target_rows(starts) - season // dataset.interval
-    gaps = np.isnan(loads) & (rows <= _last(dataset, starts))
+    row_numbers = dataset.target_rows(starts) - season // dataset.interval
+    gaps = np.isnan(loads) & (row_numbers <= _last(dataset, starts))
     earlier = season
-    while (gaps & (rows >= dataset.view.bounds[client, 0])).any():
-        earlier, rows = earlier + season, rows - season // dataset.interval
+    while (gaps & (row_numbers >= dataset.view.bounds[client, 0])).any():
+        earlier, row_numbers = earlier + season, row_numbers - season // dataset.interval
         loads = np.where(gaps, loads_before(dataset, client, starts, earlier), loads)
         gaps &= np.isnan(loads)
     return loads
@@ -76,10 +76,10 @@ def last_season(dataset: Dataset, client: int, starts: Starts, season: int) -> F
 def loads_before(dataset: Dataset, client: int, starts: Starts, season: int) -> Floats:
     """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets; NaN if
     this is after the last input row, before the client's first row, or in a gap."""
-    rows = dataset.target_rows(starts) - season // dataset.interval
+    row_numbers = dataset.target_rows(starts) - season // dataset.interval
     last = _last(dataset, starts)
-    is_known = (rows >= dataset.view.bounds[client, 0]) & (rows <= last)
-    return np.where(is_known, dataset.load[np.where(is_known, rows, last)], np.nan)
+    is_known = (row_numbers >= dataset.view.bounds[client, 0]) & (row_numbers <= last)
+    return np.where(is_known, dataset.load[np.where(is_known, row_numbers, last)], np.nan)
 
 
 def latest_loads(dataset: Dataset, client: int, starts: Starts, season: int) -> Floats:

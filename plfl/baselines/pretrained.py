@@ -139,8 +139,10 @@ class PretrainedFit(FittedBaseline):
     def _last_loads(self, client: int, starts: Starts) -> Floats:
         """The last C loads (W, C) that windows know, NaN before the first reading."""
         first = int(self.dataset.view.bounds[client, 0])
-        rows = self.dataset.persistence_rows(starts)[:, None] - np.arange(self.context)[::-1]
-        return np.where(rows >= first, self.dataset.load[np.maximum(rows, first)], np.nan)
+        row_numbers = self.dataset.persistence_rows(starts)[:, None] - np.arange(self.context)[::-1]
+        return np.where(
+            row_numbers >= first, self.dataset.load[np.maximum(row_numbers, first)], np.nan
+        )
 
 
 def _at_levels(
@@ -157,12 +159,12 @@ def _at_levels(
 def _fill_gaps(loads: Floats) -> Floats:
     """Rows of loads without gaps: each gets the load before it, or else the first known one."""
     is_known = np.isfinite(loads)
-    rows = np.arange(len(loads))[:, None]
+    row_numbers = np.arange(len(loads))[:, None]
     earlier_places = np.maximum.accumulate(
         np.where(is_known, np.arange(loads.shape[1]), -1), axis=1
     )
     return loads[
-        rows, np.where(earlier_places < 0, is_known.argmax(axis=1)[:, None], earlier_places)
+        row_numbers, np.where(earlier_places < 0, is_known.argmax(axis=1)[:, None], earlier_places)
     ]
 
 

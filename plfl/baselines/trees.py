@@ -99,8 +99,8 @@ class ArrayInputs:
 
     @property
     def covariates(self) -> Floats:
-        rows = self.dataset.persistence_rows(self.starts)
-        return np.asarray(self.dataset.covariates[rows], float)
+        row_numbers = self.dataset.persistence_rows(self.starts)
+        return np.asarray(self.dataset.covariates[row_numbers], float)
 
     @property
     def inputs(self) -> Floats:

@@ -714,7 +714,9 @@ class Windows(Section):
 
     def describe_times(self, interval: int) -> str:
         """The times that a forecast reads and is of, in words; `interval`: minutes between rows."""
-        first, last = (f"{rows * interval / 60:g} h" for rows in (self.look_ahead, self.farthest))
+        first, last = (
+            f"{row_count * interval / 60:g} h" for row_count in (self.look_ahead, self.farthest)
+        )
         reach = f"the next {last}" if self.look_ahead == 1 else f"{first} to {last} ahead"
         if self.horizons == 1:
             reach = f"the load {last} ahead"

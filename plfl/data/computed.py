@@ -104,8 +104,12 @@ class ComputedRows:
         """Bytes of all rows."""
         return int(np.prod(self.shape)) * np.dtype(np.float32).itemsize
 
-    def __getitem__(self, rows: NDArray[np.int64] | slice) -> NDArray[np.float32]:
-        numbers = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+    def __getitem__(self, row_numbers: NDArray[np.int64] | slice) -> NDArray[np.float32]:
+        numbers = (
+            np.arange(*row_numbers.indices(len(self)))
+            if isinstance(row_numbers, slice)
+            else row_numbers
+        )
         flat = numbers.ravel()
         values = np.empty((len(flat), *self.shape[1:]), np.float32)
         parts = np.searchsorted(self._first_rows, flat, side="right") - 1

@@ -58,7 +58,7 @@ class Series:
     """Whether the load of a window's last input row replaces one in a gap, too."""
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def row_numbers(self) -> NDArray[np.int64]:
         """The numbers of all rows."""
         return np.arange(len(self.load))
 
@@ -69,13 +69,13 @@ class Series:
 
     def target(self, h: int) -> NDArray[np.int64]:
         """The target row g + h of each row; the last row if the series ends earlier."""
-        return np.minimum(self.rows + self.windows.look_ahead + h, len(self.load) - 1)
+        return np.minimum(self.row_numbers + self.windows.look_ahead + h, len(self.load) - 1)
 
     def shift(self, steps: int) -> Floats:
         """The load (R,) a number of rows before l; that of l itself if the series begins later."""
-        rows = self.rows - steps
-        is_inside = (rows >= self.training_rows.start) & (steps >= 0)
-        loads = self.load[np.where(is_inside, rows, self.rows)]
+        row_numbers = self.row_numbers - steps
+        is_inside = (row_numbers >= self.training_rows.start) & (steps >= 0)
+        loads = self.load[np.where(is_inside, row_numbers, self.row_numbers)]
         return np.where(np.isnan(loads), self.load, loads) if self.fills_lags else loads
 
 
@@ -100,14 +100,16 @@ def estimate(series: Series) -> list[Floats]:
 
 def count_reach_rows(windows: Windows, interval: int) -> int:
     """Number of rows, up to the last input row, that a window and its covariates read."""
-    rows = windows.look_back
+    row_count = windows.look_back
     for transform in windows.covariates:
         if isinstance(transform, Lags):
             distances, day = transform.distances(interval), MINUTES_PER_DAY // interval
-            rows = max(rows, max(lag_steps(windows, distances, transform.around, day)) + 1)
+            row_count = max(
+                row_count, max(lag_steps(windows, distances, transform.around, day)) + 1
+            )
         elif isinstance(transform, Encoding):
-            rows = max(rows, windows.look_ahead + 1, 2)
-    return rows
+            row_count = max(row_count, windows.look_ahead + 1, 2)
+    return row_count
 
 
 def public_values(windows: Windows, inputs: int, row_count: int) -> Floats:

@@ -152,11 +152,11 @@ class HandedOver(FittedBaseline):
     def predict(self, client: int, starts: Starts) -> Floats:
         for split in EVALUATED_SPLITS:
             own_starts = self.dataset.starts(client, split)
-            rows = np.searchsorted(own_starts, starts)
+            row_numbers = np.searchsorted(own_starts, starts)
             if len(own_starts) and np.array_equal(
-                own_starts[np.minimum(rows, len(own_starts) - 1)], starts
+                own_starts[np.minimum(row_numbers, len(own_starts) - 1)], starts
             ):
-                return np.array(self.forecasts[client, split][rows])
+                return np.array(self.forecasts[client, split][row_numbers])
         raise LookupError("forecasts of windows of one evaluated set are handed over, no others")
 
 

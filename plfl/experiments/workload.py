@@ -152,8 +152,12 @@ def _tree_rows(study: Study, baseline: Baseline) -> int:
     """On how many rows of a client the trees of a baseline are trained."""
     is_for_others = isinstance(baseline, TreeBaseline) and baseline.is_for_others
     windows = all_history(study.windows) if is_for_others else study.windows
-    rows = sources.source_of(study.data).counts(study.data, windows).train
-    return rows if study.windows.horizons == 1 else min(rows * study.windows.horizons, MOST_ROWS)
+    row_count = sources.source_of(study.data).counts(study.data, windows).train
+    return (
+        row_count
+        if study.windows.horizons == 1
+        else min(row_count * study.windows.horizons, MOST_ROWS)
+    )
 
 
 def seconds_of_baselines(study: Study, client_count: int) -> float:

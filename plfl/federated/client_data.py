@@ -159,8 +159,8 @@ class ClientData:
 
     def targets(self, starts: Tensor) -> Tensor:
         """Targets, in scaled units, of the windows that begin at `starts`."""
-        rows = starts.cpu().numpy() + self.dataset.look_back - 1
-        values = torch.from_numpy(self.dataset.targets[rows])
+        row_numbers = starts.cpu().numpy() + self.dataset.look_back - 1
+        values = torch.from_numpy(self.dataset.targets[row_numbers])
         return values.to(self.engine.device, self.engine.dtype)
 
     def public_values(self, row_count: int) -> NDArray[np.float64]:

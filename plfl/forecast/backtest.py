@@ -182,12 +182,12 @@ def daily_peak_errors(table: pd.DataFrame, zone: ZoneInfo | None = None) -> dict
     steps = stamps.to_series().diff().dropna()
     if steps.empty:
         return {"peak_percent": np.nan, "peak_hours": np.nan}
-    rows = round(pd.Timedelta(days=1) / steps.min())
+    row_count = round(pd.Timedelta(days=1) / steps.min())
     if zone is not None:
         stamps = localise_stamps(stamps, zone).tz_localize(None)
     days, day = np.unique(days_of(stamps.to_numpy()), return_inverse=True)
     truth, forecast = (table[name].to_numpy(float) for name in ("truth", "forecast"))
-    errors = daily_peaks(day, truth, forecast, len(days), rows)
+    errors = daily_peaks(day, truth, forecast, len(days), row_count)
     has_peak = ~np.isnan(errors["peak_error"])
     if not has_peak.any():
         return {"peak_percent": np.nan, "peak_hours": np.nan}
@@ -208,10 +208,10 @@ def weekly(table: pd.DataFrame) -> pd.Series[float]:
     count, last = sums["forecast", "size"], sums["last", "sum"]
     by_week = sums["forecast", "sum"] / last.where(last > NEGLIGIBLE * sums["truth", "sum"])
     steps = pd.DatetimeIndex(table.index).unique().sort_values().to_series().diff().dropna()
-    rows = pd.Timedelta(days=7) / steps.min() if len(steps) else np.inf
+    row_count = pd.Timedelta(days=7) / steps.min() if len(steps) else np.inf
     if "made_at" in table:
-        rows *= (pd.DatetimeIndex(table.index) - pd.DatetimeIndex(table["made_at"])).nunique()
-    complete: pd.Series[float] = by_week[count >= rows / 2].dropna()
+        row_count *= (pd.DatetimeIndex(table.index) - pd.DatetimeIndex(table["made_at"])).nunique()
+    complete: pd.Series[float] = by_week[count >= row_count / 2].dropna()
     return complete
 
 

@@ -31,10 +31,10 @@ def export(path: Path, program: Program, rows_after: int, facts: dict[str, Any])
     if path.suffix != ".onnx":
         raise PlflError(Problem(path, "is no ONNX program", "name a file that ends in .onnx"))
     require("onnx", f"{path}: ONNX")
-    rows = program.rows + rows_after
-    form = {"readings": ["windows", rows, len(program.scale)], "minute": ["windows"]}
+    row_count = program.row_count + rows_after
+    form = {"readings": ["windows", row_count, len(program.scale)], "minute": ["windows"]}
     facts = {"plfl": __version__, **form, **facts}
-    exported = trace(program, rows)
+    exported = trace(program, row_count)
     # ONNX refuses to squeeze a dimension that is not 1; PyTorch leaves it unchanged.
     for node in list(exported.graph.nodes):
         if node.target is torch.ops.aten.squeeze.dim:

@@ -94,8 +94,8 @@ def sum_of_meters(dataset: Dataset, totals: Totals, forecaster: str) -> pd.DataF
 
 def _leads(dataset: Dataset) -> np.ndarray:
     """The time (H,) from the last reading to each target."""
-    rows = dataset.look_ahead + np.arange(dataset.horizons)
-    return (rows * dataset.interval).astype("timedelta64[m]")
+    steps_ahead = dataset.look_ahead + np.arange(dataset.horizons)
+    return (steps_ahead * dataset.interval).astype("timedelta64[m]")
 
 
 def _by_lead(dataset: Dataset, totals: Totals, forecaster: str) -> Iterator[dict[str, object]]:

@@ -109,8 +109,10 @@ class KeptModels:
         if model.has_adaptive_widths:
             return ALL_TIME
         baselines = self.index.loc[self.index["sharing"] == BASELINE, "name"].unique()
-        rows = [count_rows_read(model.study, model.interval, name) for name in ("", *baselines)]
-        return max(rows) * pd.Timedelta(minutes=model.interval)
+        row_counts = [
+            count_rows_read(model.study, model.interval, name) for name in ("", *baselines)
+        ]
+        return max(row_counts) * pd.Timedelta(minutes=model.interval)
 
     @cached_property
     def clients(self) -> dict[str, str]:

@@ -148,8 +148,8 @@ class KnownReadings:
     ) -> pd.DataFrame:
         """New readings of a client with the known ones before them that the next forecast of its
         model depends on; errors as of `with_earlier`."""
-        rows = count_rows_read(model.study, model.interval, model.baseline)
-        return self.with_earlier(client, readings, None if model.has_adaptive_widths else rows)
+        row_count = count_rows_read(model.study, model.interval, model.baseline)
+        return self.with_earlier(client, readings, None if model.has_adaptive_widths else row_count)
 
     def latest_reading(self, client: str) -> pd.DataFrame:
         """The last known reading of a client, for a forecast if nothing new has come. DataError: it

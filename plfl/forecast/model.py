@@ -90,8 +90,10 @@ class ForecastModel(MeterFiles):
                 f"{', '.join(names)} must be known for {count_in_words(count, 'interval')} after it"
             )
             return Problem(client, text, "add rows with it, and without a load")
-        rows = self.study.windows.look_back
-        return Problem(client, f"{text}there is a gap in the {rows} readings before it", remedy)
+        row_count = self.study.windows.look_back
+        return Problem(
+            client, f"{text}there is a gap in the {row_count} readings before it", remedy
+        )
 
     def predict(
         self,
@@ -297,9 +299,9 @@ class ForecastModel(MeterFiles):
         self._check(frame, client)
         windows = self._windows(frame, client)
         table, dataset, last = windows
-        values, rows = table.to_numpy(float), self.rows_needed
-        values = np.concatenate([np.full((rows, values.shape[1]), np.nan), values])
-        read = last[:, None] + 1 + np.arange(rows + self._count_later_rows)
+        values, row_count = table.to_numpy(float), self.rows_needed
+        values = np.concatenate([np.full((row_count, values.shape[1]), np.nan), values])
+        read = last[:, None] + 1 + np.arange(row_count + self._count_later_rows)
         stamps = table.index.to_numpy("datetime64[s]")
         targets = dataset.target_rows(windows.starts)
         monday = np.datetime64("2024-01-01", "m")
@@ -517,8 +519,8 @@ class ForecastModel(MeterFiles):
         if not table["load"].isna().any():
             return
         dataset = build_later(client, table, self.study.windows, self.scalings[client])
-        rows = table.index.get_indexer(pd.DatetimeIndex(forecasts["made_at"].unique()))
-        if not dataset.is_readable[rows].all():
+        row_numbers = table.index.get_indexer(pd.DatetimeIndex(forecasts["made_at"].unique()))
+        if not dataset.is_readable[row_numbers].all():
             text = (
                 f"some of the last {self.rows_needed} readings that a forecast reads are in a gap; "
                 "the last one stands for those that are missing"

@@ -116,9 +116,12 @@ class PastReadings:
     @property
     def season_lags(self) -> Tensor:
         """The loads (B, H, 15) of `plfl.baselines.features.season_lags`."""
-        rows = [season // self.model.interval for season in designs.SEASON_MINUTES]
+        season_rows = [season // self.model.interval for season in designs.SEASON_MINUTES]
         steps = [
-            n - a - lead for lead in self.lead_rows for n in rows for a in designs.STEPS_AROUND
+            n - a - lead
+            for lead in self.lead_rows
+            for n in season_rows
+            for a in designs.STEPS_AROUND
         ]
         return self.back_or_last(steps).reshape(
             -1, len(self.lead_rows), len(steps) // len(self.lead_rows)
@@ -198,7 +201,7 @@ class Program(nn.Module):
     ):
         """`row_count`: the readings until the last one; `widths`: in units of the scaled load."""
         super().__init__()
-        self.model, self.forecaster, self.rows = model, forecaster, row_count
+        self.model, self.forecaster, self.row_count = model, forecaster, row_count
         self.widths = None if widths is None else torch.from_numpy(widths * scaling.scale[0])
         self.register_buffer("offset", torch.from_numpy(scaling.offset))
         self.register_buffer("scale", torch.from_numpy(scaling.scale))
@@ -208,9 +211,13 @@ class Program(nn.Module):
         The readings (B, R, F) are float64, in the units of the data; see `PastReadings` for the
         minute."""
         scaled = ((readings - self.offset) / self.scale).float()
-        rows = self.rows
+        read_count = self.row_count
         past_readings = PastReadings(
-            self.model, readings[:, :rows, 0], scaled[:, :rows], scaled[:, rows:], minute
+            self.model,
+            readings[:, :read_count, 0],
+            scaled[:, :read_count],
+            scaled[:, read_count:],
+            minute,
         )
         return self.model.study.task.export(self.forecaster(past_readings), self.widths)
 

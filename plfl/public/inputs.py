@@ -88,13 +88,13 @@ class _LoadsAroundWindows:
             for column in (is_known, values, values**2, np.isfinite(steps), np.nan_to_num(steps))
         ]
 
-    def loads_at(self, rows: Integers) -> Floats:
+    def loads_at(self, row_numbers: Integers) -> Floats:
         """Loads at rows (W,) or (W, N); NaN where they are not known."""
-        shape = (-1, *[1] * (rows.ndim - 1))
+        shape = (-1, *[1] * (row_numbers.ndim - 1))
         last, first = self.last.reshape(shape), self.first.reshape(shape)
         return np.where(
-            (rows >= first) & (rows <= last),
-            self.load[np.clip(rows, 0, len(self.load) - 1)],
+            (row_numbers >= first) & (row_numbers <= last),
+            self.load[np.clip(row_numbers, 0, len(self.load) - 1)],
             np.nan,
         )
 
@@ -195,7 +195,8 @@ def _quantiles(columns: Floats, levels: tuple[float, ...]) -> list[Floats]:
     none."""
     ascending = np.sort(columns, axis=1)  # NaN last
     count = np.isfinite(columns).sum(axis=1)
-    rows = np.arange(len(columns))
+    row_numbers = np.arange(len(columns))
     return [
-        ascending[rows, np.rint(level * np.maximum(count - 1, 0)).astype(int)] for level in levels
+        ascending[row_numbers, np.rint(level * np.maximum(count - 1, 0)).astype(int)]
+        for level in levels
     ]

@@ -82,13 +82,13 @@ class MeterReadings:
             raise DataError(Problem("", "it has no reading", "look at the meter"))
         load = load.iloc[: known_rows[-1] + 1]
         parts = 60 // minutes
-        rows = -(-len(load) // parts)
-        values = np.full(rows * parts, np.nan)
+        row_count = -(-len(load) // parts)
+        values = np.full(row_count * parts, np.nan)
         values[-len(load) :] = load.to_numpy(float)
-        ends = load.index.to_numpy("datetime64[s]")[-1] - np.arange(rows)[::-1] * np.timedelta64(
-            3600, "s"
-        )
-        readings = cls(values.reshape(rows, parts), ends, minutes)
+        ends = load.index.to_numpy("datetime64[s]")[-1] - np.arange(row_count)[
+            ::-1
+        ] * np.timedelta64(3600, "s")
+        readings = cls(values.reshape(row_count, parts), ends, minutes)
         hours = readings.hours.load[-CONTEXT:]
         if np.isfinite(hours).sum() < FEWEST_CONTEXT_HOURS:
             raise DataError(
@@ -125,9 +125,9 @@ class MeterReadings:
         of an hour can be near 0, and the differences from the hour's mean count instead."""
         parts = self.load.shape[1]
         days = np.arange(1, CONTEXT // HOURS_PER_DAY + 1)
-        rows = (last + lead)[:, None] - HOURS_PER_DAY * days
-        is_known = (rows >= 0) & (rows <= last[:, None])
-        earlier = np.where(is_known[..., None], self.load[np.maximum(rows, 0)], np.nan)
+        row_numbers = (last + lead)[:, None] - HOURS_PER_DAY * days
+        is_known = (row_numbers >= 0) & (row_numbers <= last[:, None])
+        earlier = np.where(is_known[..., None], self.load[np.maximum(row_numbers, 0)], np.nan)
         earlier = np.where(np.isfinite(earlier).all(axis=-1, keepdims=True), earlier, np.nan)
         count = np.isfinite(earlier[..., 0]).sum(axis=1)[:, None]
         sums = np.nansum(earlier, axis=1)

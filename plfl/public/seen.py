@@ -25,9 +25,13 @@ DAYS_BETWEEN_MARKS = 28
 def marks_of(meters: Iterable[HourlyLoads], stamps: NDArray[np.datetime64]) -> NDArray[np.uint64]:
     """The marks, ascending, of meters with the same ends of hours: of one day in
     `DAYS_BETWEEN_MARKS`."""
-    rows = _midnights(stamps)
-    rows = rows[stamps[rows].astype("datetime64[D]").astype(int) % DAYS_BETWEEN_MARKS == 0]
-    days = (meter.load[row : row + HOURS_PER_DAY] for meter in meters for row in rows.tolist())
+    row_numbers = _midnights(stamps)
+    row_numbers = row_numbers[
+        stamps[row_numbers].astype("datetime64[D]").astype(int) % DAYS_BETWEEN_MARKS == 0
+    ]
+    days = (
+        meter.load[row : row + HOURS_PER_DAY] for meter in meters for row in row_numbers.tolist()
+    )
     return np.unique(np.array([_mark(day) for day in days if _is_usable(day)], np.uint64))
 
 

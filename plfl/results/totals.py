@@ -92,14 +92,16 @@ class Totals:
     ) -> None:
         if not np.array_equal(made_at, self.made_at):
             times = np.union1d(self.made_at, made_at)
-            rows = np.searchsorted(times, self.made_at)
-            self.clients = _spread(self.clients, rows, len(times))
-            self._sums = {name: _spread(x, rows, len(times)) for name, x in self._sums.items()}
+            row_numbers = np.searchsorted(times, self.made_at)
+            self.clients = _spread(self.clients, row_numbers, len(times))
+            self._sums = {
+                name: _spread(x, row_numbers, len(times)) for name, x in self._sums.items()
+            }
             self.made_at = times
-        rows = np.searchsorted(self.made_at, made_at)
-        self.clients[rows] += clients
+        row_numbers = np.searchsorted(self.made_at, made_at)
+        self.clients[row_numbers] += clients
         for name, sums in self._sums.items():
-            sums[rows] += numbers[name]
+            sums[row_numbers] += numbers[name]
 
     @classmethod
     def join(cls, parts: Sequence[Totals]) -> Totals:
@@ -152,8 +154,8 @@ def _errors(numbers: Mapping[str, Floats], forecast: Floats) -> Floats:
     return np.array([*shares, has_load, np.full(len(size), is_known.any())], float)
 
 
-def _spread(values: Floats, rows: NDArray[np.int64], length: int) -> Floats:
+def _spread(values: Floats, row_numbers: NDArray[np.int64], length: int) -> Floats:
     """Values at these rows of a longer array, 0 elsewhere."""
     spread = np.zeros((length, *values.shape[1:]))
-    spread[rows] = values
+    spread[row_numbers] = values
     return spread

@@ -154,10 +154,10 @@ class LoadTask(Task):
         new = starts >= dataset.view.bounds[client, SPLITS.index("test")]
         new_starts = starts[new]
         scores = self._outside_bands(dataset, new_starts, bands[new])
-        rows = dataset.target_rows(new_starts).reshape(len(new_starts), dataset.horizons)
+        row_numbers = dataset.target_rows(new_starts).reshape(len(new_starts), dataset.horizons)
         for h in range(dataset.horizons):
             observed_counts = np.searchsorted(
-                rows[:, h], dataset.persistence_rows(new_starts), side="right"
+                row_numbers[:, h], dataset.persistence_rows(new_starts), side="right"
             )
             for i, share in enumerate(self.shares.values()):
                 width_and_step = float(first[h, i]), float(steps[h, i])

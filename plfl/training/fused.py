@@ -266,11 +266,11 @@ class Fused:
         return values.contiguous()
 
 
-def _rows_at(table: RowTable, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def _rows_at(table: RowTable, row_numbers: NDArray[np.int64]) -> NDArray[np.float32]:
     """Rows of a table, ascending, in an array that begins with the first; those between are not
     filled."""
-    filled = np.empty((int(rows[-1] - rows[0]) + 1, *table.shape[1:]), np.float32)
-    filled[rows - rows[0]] = table[rows]
+    filled = np.empty((int(row_numbers[-1] - row_numbers[0]) + 1, *table.shape[1:]), np.float32)
+    filled[row_numbers - row_numbers[0]] = table[row_numbers]
     return filled
 
 

@@ -264,8 +264,8 @@ class Cleaner:
             return clean(name, pieces, zone, keys, *rules)
         loads = self._plain_loads[id(piece)][name]
         is_known = ~np.isnan(loads)
-        rows = np.flatnonzero(is_known)
-        span = slice(rows[0], rows[-1] + 1)
+        row_numbers = np.flatnonzero(is_known)
+        span = slice(row_numbers[0], row_numbers[-1] + 1)
         form = id(piece), keys.step_of(name), np.packbits(is_known).tobytes()
         plain_meter = self._plain_meters.get(form)
         if plain_meter is None or plain_meter.zone != zone:
@@ -303,11 +303,11 @@ def _plain_loads(piece: Piece, keys_of: Mapping[str, Meters]) -> Mapping[str, ND
 def _are_plain(loads: NDArray[np.float64], keys: Meters) -> bool:
     """Whether loads, a row each, are those of no register, and none may hold the energy of a gap
     beside it. NaN: missing."""
-    rows = np.flatnonzero(~np.isnan(loads))
-    known_loads = loads[rows]
-    if len(rows) > ENOUGH_CHANGES and is_register(pd.Series(known_loads)):
+    row_numbers = np.flatnonzero(~np.isnan(loads))
+    known_loads = loads[row_numbers]
+    if len(row_numbers) > ENOUGH_CHANGES and is_register(pd.Series(known_loads)):
         return False
-    steps = np.diff(rows)
+    steps = np.diff(row_numbers)
     if (steps > 1).any() and (_excess_beside_gaps(pd.Series(known_loads), steps, keys) > 1).any():
         return False
     return not are_two_registers(known_loads)

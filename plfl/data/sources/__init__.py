@@ -118,13 +118,13 @@ class LoadSource(Source):
 
     def counts(self, data: Data, windows: Windows) -> Counts:
         interval, share = data.interval, sum(windows.split[:2])
-        rows = MINUTES_PER_YEAR // interval
+        row_count = MINUTES_PER_YEAR // interval
         if windows.has_validation and data.origin_date is None:
             train = int(windows.split[0] * MINUTES_PER_YEAR / interval)
-            return Counts(train, rows - train)
+            return Counts(train, row_count - train)
         tested_rows = TESTED_WEEKS * MINUTES_PER_WEEK // interval
-        history = round(share * rows) if data.origin_date is None else rows - tested_rows
-        test = rows - history
+        history = round(share * row_count) if data.origin_date is None else row_count - tested_rows
+        test = row_count - history
         if windows.history is not None:
             history = min(history, windows.history * MINUTES_PER_WEEK // interval)
         held = held_out_rows(history, interval)
@@ -144,17 +144,17 @@ class LoadSource(Source):
                 study.name, [Problem("", problem, "shorten it, for example windows.look_back")]
             )
         rows_each, columns = max(year, 10 * window), data.inputs
-        rows, test = client_count * rows_each, int(windows.split[0] * rows_each)
+        row_count, test = client_count * rows_each, int(windows.split[0] * rows_each)
         bounds = rows_each * np.arange(client_count)[:, None] + np.array([0, test, test, rows_each])
-        targets = rows if windows.horizons == 1 else (rows, windows.horizons)
+        targets = row_count if windows.horizons == 1 else (row_count, windows.horizons)
         return Dataset(
             clients=np.array([f"noise {i}" for i in range(client_count)]),
             columns=np.array(columns),
-            features=random.random((rows, len(columns)), dtype=np.float32),
-            covariates=random.random((rows, windows.covariates_width), dtype=np.float32),
+            features=random.random((row_count, len(columns)), dtype=np.float32),
+            covariates=random.random((row_count, windows.covariates_width), dtype=np.float32),
             targets=random.random(targets, dtype=np.float32),
-            load=np.ones(rows),
-            stamps=np.arange(rows).astype("datetime64[s]"),
+            load=np.ones(row_count),
+            stamps=np.arange(row_count).astype("datetime64[s]"),
             views={"train": ClientView(bounds, np.zeros(client_count), np.ones(client_count))},
             relative=windows.is_relative,
             look_back=windows.look_back,
