@@ -527,5 +527,5 @@ def held_out_rows(row_count: int, interval: int) -> int:
 
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:
     """The clients in groups. Each group is late once, while the others train."""
-    groups = min(turns, len(clients))
-    return [clients[first::groups] for first in range(groups)]
+    turn_count = min(turns, len(clients))
+    return [clients[first::turn_count] for first in range(turn_count)]

@@ -125,8 +125,8 @@ class Unit:
         change, load = np.mean(means) if means else 0.0, finite_values(load)
         if not len(load):
             return cls(1.0, 1.0, 1.0)
-        candidate = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)
-        return cls(*(float(value) or 1.0 for value in candidate))
+        units = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)
+        return cls(*(float(value) or 1.0 for value in units))
 
     def level(self, load: Floats) -> Floats:
         """Standard score, and logarithm of the ratio to the mean (W, 2), of loads (W,) in kWh."""

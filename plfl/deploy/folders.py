@@ -8,7 +8,7 @@ from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.rounds import RoundSummary
 from plfl.study import Cell, Study
 
-PLAN = "plan.json"
+RUN_SETTINGS = "settings.json"
 """File of the server's folder: the study, the cell and the policy that the ServerApp reads."""
 PROGRESS = "progress.jsonl"
 """File of the server's folder: the summary of each completed round, one per line."""

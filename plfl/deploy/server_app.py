@@ -26,8 +26,8 @@ from plfl.deploy.folders import (
     APP_LOCK,
     CHECKPOINT,
     OUTCOME,
-    PLAN,
     PROGRESS,
+    RUN_SETTINGS,
     SERVER_LOG,
 )
 from plfl.deploy.host import end_with_parent
@@ -76,11 +76,11 @@ def _outcome(grid: Grid, folder: Path) -> dict[str, Any]:
 
 def _run(grid: Grid, folder: Path) -> list[str]:
     """Run the rounds and write their tables; return what the operator should know of them."""
-    plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-    study = Study.parse(plan["study"], str(folder / PLAN), Path(plan["folder"]))
-    cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
-    policy = RoundPolicy(**plan["policy"])
-    transport = FlowerGrid(grid, plan["nodes"], ServerKeys(Path(plan["keys"])).seals())
+    settings = json.loads((folder / RUN_SETTINGS).read_text(encoding="utf-8"))
+    study = Study.parse(settings["study"], str(folder / RUN_SETTINGS), Path(settings["folder"]))
+    cell = agreement.deployable(study, settings["cell"], str(folder / RUN_SETTINGS))
+    policy = RoundPolicy(**settings["policy"])
+    transport = FlowerGrid(grid, settings["nodes"], ServerKeys(Path(settings["keys"])).seals())
     server = DeployedServer(study, cell, transport, folder / CHECKPOINT, policy)
 
     def report(_summary: RoundSummary) -> None:
@@ -89,7 +89,7 @@ def _run(grid: Grid, folder: Path) -> list[str]:
         write_text(folder / PROGRESS, "".join(lines))
 
     result = server.run(report)
-    write_results(study, cell, result, server.members.descriptions, Path(plan["results"]))
+    write_results(study, cell, result, server.members.descriptions, Path(settings["results"]))
     if (result.records["split"] != "train").any():
         return server.notes
     unscored = (

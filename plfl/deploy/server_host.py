@@ -24,8 +24,8 @@ from plfl.deploy.annotations import ServerKeys
 from plfl.deploy.folders import (
     CHECKPOINT,
     OUTCOME,
-    PLAN,
     PROGRESS,
+    RUN_SETTINGS,
     SERVER_LOG,
     CellFolders,
 )
@@ -53,8 +53,8 @@ STATUS = 60.0
 class ServerProcesses:
     """The processes of a server in `folder`."""
 
-    def __init__(self, group: Processes, folder: Path, keys: ServerKeys) -> None:
-        self.group, self.folder, self.keys = group, folder, keys
+    def __init__(self, processes: Processes, folder: Path, keys: ServerKeys) -> None:
+        self.processes, self.folder, self.keys = processes, folder, keys
         self.link = flower.Link(f"127.0.0.1:{free_port()}", keys.certificate)
         self.home = folder / "flower"
         """Folder for Flower's own files."""
@@ -70,16 +70,16 @@ class ServerProcesses:
     def start_link(self) -> None:
         """Start the SuperLink and wait until it listens."""
         command = flower.superlink(self.link, self._secret, self.keys.key)
-        self.group.start("superlink", command, self._environment)
+        self.processes.start("superlink", command, self._environment)
         end = time.monotonic() + START
         while not is_open(self.link.address):
-            self.group.check_running("superlink")
+            self.processes.check_running("superlink")
             if time.monotonic() > end:
                 raise PlflError(
                     Problem(
                         "",
                         f"the SuperLink does not listen on {self.link.address} after {START:.0f} s",
-                        f"see {self.group.log_file('superlink')}",
+                        f"see {self.processes.log_file('superlink')}",
                     )
                 )
             time.sleep(PROCESS_PAUSE)
@@ -87,7 +87,7 @@ class ServerProcesses:
     def start_rounds(self) -> None:
         """Start a ServerApp, which continues after the last saved round."""
         command = flower.superexec(self.link, self._secret)
-        self.group.start("superexec", command, self._environment)
+        self.processes.start("superexec", command, self._environment)
         self.run = flower.start_run(self.link, self.home)
 
     def check_rounds(self) -> None:
@@ -98,8 +98,9 @@ class ServerProcesses:
             raise PlflError(
                 Problem(
                     "",
-                    f"the ServerApp ended ({state}), and {self.group.log_file('superexec')} with\n"
-                    f"{self.group.tail('superexec')}",
+                    f"the ServerApp ended ({state}), and "
+                    f"{self.processes.log_file('superexec')} with\n"
+                    f"{self.processes.tail('superexec')}",
                 )
             )
 
@@ -129,7 +130,7 @@ def serve(
     ):
         for name in (PROGRESS, OUTCOME):
             (folder / name).unlink(missing_ok=True)
-        plan = {
+        settings = {
             "study": folders.study.written_keys,
             "folder": str(Path.cwd()),  # plug-ins are relative to it
             "cell": str(folders.cell),
@@ -138,7 +139,7 @@ def serve(
             "nodes": processes.nodes,
             "keys": str(keys.folder.resolve()),
         }
-        write_text(folder / PLAN, json.dumps(plan))
+        write_text(folder / RUN_SETTINGS, json.dumps(settings))
         processes.start_rounds()
         _watch(processes, folders, report)
         # Only after the results are written: a server that is started again needs it.
@@ -161,9 +162,9 @@ def running_superlink(
     with (
         _bound(host, port) as door,
         ending_in_order(),
-        Processes(folder / "logs") as group,
+        Processes(folder / "logs") as running_processes,
     ):
-        processes = ServerProcesses(group, folder, keys)
+        processes = ServerProcesses(running_processes, folder, keys)
         processes.start_link()
         processes.nodes = flower.register(processes.link, processes.home, keys.clients)
         open_gate(door, processes.link, keys, largest)
@@ -189,7 +190,7 @@ def _watch(
                 log.warning("%s", note)
             return
         for name in ("superlink", "superexec"):
-            processes.group.check_running(name)
+            processes.processes.check_running(name)
         if time.monotonic() - asked_at > STATUS:
             processes.check_rounds()
             asked_at = time.monotonic()

@@ -149,14 +149,14 @@ class GroupBaseline(FittedBaseline):
 
 
 def join_groups(
-    results: Sequence[GroupResults], groups: Sequence[NDArray[np.int64]], names: Sequence[str]
+    results: Sequence[GroupResults], job_members: Sequence[NDArray[np.int64]], names: Sequence[str]
 ) -> GroupResults:
     """The results of all clients, in the order of `evaluate`."""
     return GroupResults(
         _in_order((x.scores for x in results), {"baseline": names, "split": SPLITS}),
         _in_order((x.forecasts for x in results), {"baseline": names}),
         _in_order((x.errors for x in results), {"method": names}),
-        _join_packed([x.packed for x in results], groups),
+        _join_packed([x.packed for x in results], job_members),
         Totals.join([x.totals for x in results]),
     )
 
@@ -172,10 +172,10 @@ def _in_order(tables: Iterable[pd.DataFrame], order: Mapping[str, Sequence[str]]
     return table.iloc[np.lexsort(keys.T[::-1])].reset_index(drop=True)
 
 
-def _join_packed(parts: Sequence[Arrays], groups: Sequence[NDArray[np.int64]]) -> Arrays:
+def _join_packed(parts: Sequence[Arrays], job_members: Sequence[NDArray[np.int64]]) -> Arrays:
     """The packed baselines of all clients, baseline by baseline. They are taken out of `parts`."""
     arrays_by_baseline: dict[str, dict[str, Any]] = {}
-    for part, clients in zip(parts, groups, strict=True):
+    for part, clients in zip(parts, job_members, strict=True):
         for path, array in part.items():
             name, _, key = path.partition("/")
             kept_arrays = arrays_by_baseline.setdefault(name, {})

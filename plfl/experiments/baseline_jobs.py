@@ -92,10 +92,10 @@ def _iterate_evaluated(dataset: Dataset) -> Iterator[tuple[int, Any]]:
 
 
 def write_group(
-    study: Study, state: str, dataset: Dataset, group: int, common: Path, files: BaselineFiles
+    study: Study, state: str, dataset: Dataset, job_number: int, common: Path, files: BaselineFiles
 ) -> None:
     """Evaluate the baselines of a group (from 1), given the forecasts of `write_common`."""
-    keys, members = study.baselines, groups_of(study, state)[group - 1]
+    keys, members = study.baselines, groups_of(study, state)[job_number - 1]
     earlier = arrays.load(common, lambda content: _handed_over(content, dataset, members))
     own_dataset = dataset.select(members)
     tables = evaluate(

@@ -67,9 +67,8 @@ def stack_of(study: Study) -> str:
         return "study"
     state_trials = Counter[str]()
     for cell in first_variant.cells:
-        state_trials[cell.state] += first_variant.plan.trials(cell) * first_variant.data.clients_of(
-            cell.state
-        )
+        client_count = first_variant.data.clients_of(cell.state)
+        state_trials[cell.state] += first_variant.plan.count_trials(cell) * client_count
     steps = (
         max(state_trials.values())
         * first_variant.federation.rounds
@@ -88,6 +87,6 @@ def side_by_side(study: Study) -> int:
             study.data.clients_of(cell.state), study.federation.participation
         )
         models[tuple(getattr(cell, axis) for axis in common_axes)] += (
-            study.plan.trials(cell) * clients
+            study.plan.count_trials(cell) * clients
         )
     return max(models.values())

@@ -16,7 +16,7 @@ from plfl.data.examples import Examples
 from plfl.experiments.folds import Fold, FoldTraining, make_folds
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
-from plfl.experiments.trials import Trial, TunedChoice, best_groups, choices
+from plfl.experiments.trials import Trial, TunedChoice, best_keys, choices
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import takes_time
 from plfl.federated.federation import Federation
@@ -86,10 +86,10 @@ def train(
     ]
     _Training(maker.trainer, all_trials, progress, checkpoint).run()
     last = study.federation.rounds
-    choice_of_group = choices(all_trials, study.tuning.rounds or [last])
-    best = best_groups(all_trials, choice_of_group)
+    choice_of_key = choices(all_trials, study.tuning.rounds or [last])
+    best = best_keys(all_trials, choice_of_key)
     final_trials = (
-        _retrain_chosen(maker, all_trials, choice_of_group, checkpoint)
+        _retrain_chosen(maker, all_trials, choice_of_key, checkpoint)
         if study.plan.retrains
         else all_trials
     )
@@ -103,9 +103,9 @@ def train(
         }
         chosen_trials = {
             model: ends[choice.tuned_values, choice.rounds]
-            for model, choice in choice_of_group[trials[0].group].items()
+            for model, choice in choice_of_key[trials[0].repeats_key].items()
         }
-        results |= _results(study, trials, chosen_trials, trials[0].group in best)
+        results |= _results(study, trials, chosen_trials, trials[0].repeats_key in best)
     return {cell: _with_totals(maker, cell, result) for cell, result in results.items()}
 
 
@@ -168,7 +168,7 @@ class _TrialMaker:
 def _retrain_chosen(
     maker_of_choice: _TrialMaker,
     trials: list[Trial],
-    choice_of_group: Mapping[str, Mapping[ModelKind, TunedChoice]],
+    choice_of_key: Mapping[str, Mapping[ModelKind, TunedChoice]],
     checkpoint: Checkpoint | None,
 ) -> list[Trial]:
     """The chosen candidates, trained again on the whole history for the chosen number of rounds.
@@ -182,7 +182,7 @@ def _retrain_chosen(
     final_trials: dict[tuple[Cell, TunedChoice], Trial] = {}
     first_trials: dict[Trial, Trial] = {}
     for trial in trials:
-        for choice in choice_of_group[trial.group].values():
+        for choice in choice_of_key[trial.repeats_key].values():
             key = trial.cells[0], choice
             if trial.candidate.tuned_values == choice.tuned_values and key not in final_trials:
                 final_trials[key] = maker.make_trial(trial.cells, trial.candidate, choice.rounds)

@@ -29,7 +29,7 @@ class Trial:
     """One candidate of cells with the same settings."""
 
     cells: list[Cell]
-    group: str
+    repeats_key: str
     """A key that is the same for all seeds of these cells."""
     candidate: Candidate
     fold_trainings: list[FoldTraining]
@@ -72,41 +72,40 @@ class Trial:
 
 
 def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[ModelKind, TunedChoice]]:
-    """The choice of each group for each model, among its candidates and numbers of `rounds`."""
-    choice_of_group: dict[str, dict[ModelKind, TunedChoice]] = {}
-    for group, trials_by_values in _groups(trials).items():
+    """The choice of each key for each model, among its candidates and numbers of `rounds`."""
+    choice_of_key: dict[str, dict[ModelKind, TunedChoice]] = {}
+    for repeats_key, trials_by_values in _repeated_trials(trials).items():
         options = [TunedChoice(values, t) for t in rounds for values in trials_by_values]
         for model in MODELS:
             scores = [score for t in rounds for score in _validation(trials_by_values, t, model)]
-            choice_of_group.setdefault(group, {})[model] = options[find_lowest(scores)]
-    return choice_of_group
+            choice_of_key.setdefault(repeats_key, {})[model] = options[find_lowest(scores)]
+    return choice_of_key
 
 
-def best_groups(
-    trials: list[Trial], choice_of_group: Mapping[str, Mapping[ModelKind, TunedChoice]]
+def best_keys(
+    trials: list[Trial], choice_of_key: Mapping[str, Mapping[ModelKind, TunedChoice]]
 ) -> set[str]:
-    """The group of each state and sharing scheme whose local models are best on validation, given
-    all trials. A scheme without any finite score has none. `choice_of_group`: see `choices`."""
+    """The key of each state and sharing scheme whose local models are best on validation, given
+    all trials. A scheme without any finite score has none. `choice_of_key`: see `choices`."""
     lowest_errors: dict[tuple[str, str], tuple[float, str]] = {}
-    for group, trials_by_values in _groups(trials).items():
-        choice = choice_of_group[group]["local"]
+    for repeats_key, trials_by_values in _repeated_trials(trials).items():
+        choice = choice_of_key[repeats_key]["local"]
         values = choice.tuned_values
         (error,) = _validation({values: trials_by_values[values]}, choice.rounds, "local")
         cell = trials_by_values[values][0].cells[0]
         state_and_scheme = cell.state, cell.sharing
         if np.isfinite(error) and error < lowest_errors.get(state_and_scheme, (np.inf, ""))[0]:
-            lowest_errors[state_and_scheme] = error, group
-    return {group for _, group in lowest_errors.values()}
+            lowest_errors[state_and_scheme] = error, repeats_key
+    return {repeats_key for _, repeats_key in lowest_errors.values()}
 
 
-def _groups(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
-    """The trials of each group by their candidate, one trial per seed."""
-    groups: dict[str, dict[Values, list[Trial]]] = {}
+def _repeated_trials(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
+    """The trials of each key by their candidate, one trial per seed."""
+    trials_by_key: dict[str, dict[Values, list[Trial]]] = {}
     for trial in trials:
-        groups.setdefault(trial.group, {}).setdefault(trial.candidate.tuned_values, []).append(
-            trial
-        )
-    return groups
+        trials_by_values = trials_by_key.setdefault(trial.repeats_key, {})
+        trials_by_values.setdefault(trial.candidate.tuned_values, []).append(trial)
+    return trials_by_key
 
 
 def _validation(

@@ -21,7 +21,7 @@ from plfl.experiments.scoring import scoring_of
 from plfl.results.best import best
 from plfl.results.overview import study_of
 from plfl.results.records import TABLE_DAMAGE, read_table
-from plfl.results.scores import Forecaster, WeeklyScores, pool, select
+from plfl.results.scores import ForecasterScores, WeeklyScores, pool, select
 from plfl.results.selection import scheme_method_pairs
 from plfl.results.variants import Variant
 from plfl.results.words import baseline_label, method_label
@@ -155,28 +155,28 @@ def rows_of(
         for model in variants[0].models(sharing, method):
             submission: dict[str, Any] = {"exchanged": "nothing" if trains_alone else models}
             submission["method"] = f"{sharing}, {method_label(method)}, {model} model"
-            score_sets, summaries, trials = [], [], 0
+            score_sets, summaries, trial_count = [], [], 0
             for variant in variants:
                 for scores in variant.forecasters_by_score(metric)[model].values():
-                    candidates = select(scores, sharing=sharing, method=method)
-                    trials = max(trials, trials_of(first_study, candidates))
-                    if best_cells := best(candidates):
+                    forecasters = select(scores, sharing=sharing, method=method)
+                    trial_count = max(trial_count, trials_of(first_study, forecasters))
+                    if best_cells := best(forecasters):
                         score_sets.append(best_cells)
                         summaries.append(variant.summary_rows(model, best_cells.name))
             if len(score_sets) == len(variants) * len(first_study.data.states):
                 submission["seeds"] = len(score_sets[0].seeds)
-                submission["trials"] = trials
+                submission["trials"] = trial_count
                 shared = variants[0].shares_tests
                 partners = first_study.data.clients_of(first_study.data.states[0]) if shared else 0
                 yield _row(submission, score_sets, summaries, partners)
     yield from _baseline_entries(variants, metric)
 
 
-def trials_of(study: Study, forecasters: Sequence[Forecaster]) -> int:
+def trials_of(study: Study, forecasters: Sequence[ForecasterScores]) -> int:
     """How many settings are compared on validation if the best of some cells of a study, each with
     its own trials, is chosen there."""
     return sum(
-        study.plan.combinations.count_trials(candidate.combination) for candidate in forecasters
+        study.plan.combinations.count_trials(forecaster.combination) for forecaster in forecasters
     )
 
 
@@ -194,7 +194,7 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
         return
     baselines = variants[0].tables.study.baselines
     settings = baselines.fit_settings
-    trials = len(settings.leaves) * len(settings.learning_rate)
+    trial_count = len(settings.leaves) * len(settings.learning_rate)
     for name in dict.fromkeys(variants[0].tables.baselines["baseline"]):
         score_sets, means = [], []
         for variant in variants:
@@ -207,7 +207,7 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
         about = {"method": baseline_label(name), "exchanged": exchanged}
         down = 0 if exchanged in ("nothing", "raw data") else np.nan  # received bytes: not counted
         has_trees = any(member.count_trees() for member in baselines.find_with_members(name))
-        about |= {"trials": trials} if has_trees else {}
+        about |= {"trials": trial_count} if has_trees else {}
         tables = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
         row = _row(submission | about, score_sets, tables, 0)
         yield row | {metric: row["score"]} if metric in BOARD_COLUMNS else row

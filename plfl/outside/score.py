@@ -22,7 +22,7 @@ from plfl.outside.clients import Datasets, datasets, name_of
 from plfl.outside.leaderboard import fitting_variants, row_of
 from plfl.results.best import best
 from plfl.results.records import TABLE_DAMAGE
-from plfl.results.scores import WeeklyScores, pool, select, weekly
+from plfl.results.scores import WeeklyScores, pool, select, weekly_shares
 from plfl.results.tables import is_complete
 from plfl.results.words import baseline_label
 from plfl.study import Study
@@ -255,7 +255,7 @@ def _score_sets(errors: pd.DataFrame, keys: list[str]) -> Iterator[WeeklyScores]
     """The scores of each origin and state, given errors by day; its first key tells the seeds
     apart."""
     for (origin, state), state_errors in errors.groupby(["origin", "state"], sort=False):
-        wide = weekly(state_errors, state_errors["day"].unique(), keys)
+        wide = weekly_shares(state_errors, state_errors["day"].unique(), keys)
         levels = [wide.index.get_level_values(key).unique() for key in keys]
         complete_weeks = wide.reindex(pd.MultiIndex.from_product(levels, names=keys)).to_numpy(
             float

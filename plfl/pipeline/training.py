@@ -115,7 +115,9 @@ def _reason_against(
         return "the examples of their states differ in more than the clients"
     if free is None:
         return ""
-    models = sum(study.plan.trials(cell) * len(examples[cell.state].clients) for cell in cells)
+    models = sum(
+        study.plan.count_trials(cell) * len(examples[cell.state].clients) for cell in cells
+    )
     tables = sum(
         table.nbytes
         for dataset in data

@@ -176,7 +176,7 @@ class TrainingJobs:
         """How many models a job trains side by side at most, all trials included."""
         job = variant_of_job(self.study, wildcards)
         cells = self.cells(wildcards)
-        return sum(job.plan.trials(cell) * job.data.clients_of(cell.state) for cell in cells)
+        return sum(job.plan.count_trials(cell) * job.data.clients_of(cell.state) for cell in cells)
 
 
 def training_code(study: Study, cells: Iterable[Cell]) -> str:

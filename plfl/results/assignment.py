@@ -17,7 +17,7 @@ from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.baselines import pretrained_names
 from plfl.baselines.storage import storable_names
 from plfl.config.sections import TESTED_WEEKS
-from plfl.results.scores import AXES, Forecaster
+from plfl.results.scores import AXES, ForecasterScores
 from plfl.results.tables import Tables
 from plfl.study import Cell
 from plfl.study.combinations import Combination, overrides
@@ -219,8 +219,10 @@ def validation_errors(
 
 
 def mixture(
-    forecasters: Sequence[Forecaster], assignments: Mapping[str, Assignment], name: str = IN_USE
-) -> Forecaster | None:
+    forecasters: Sequence[ForecasterScores],
+    assignments: Mapping[str, Assignment],
+    name: str = IN_USE,
+) -> ForecasterScores | None:
     """The scores of the assigned forecasters as those of one, whose place on `AXES` is `name`: of
     the clients that have an assignment. `forecasters`: those of the state, see `scores`; None
     if one that is assigned is not among them."""

@@ -13,7 +13,7 @@ from plfl.base.text import list_names, print_table
 from plfl.results.contest import difference_columns
 from plfl.results.dominance import deciding_clients
 from plfl.results.records import MODELS, ModelKind
-from plfl.results.scores import Forecaster, WeeklyScores, pool, scores
+from plfl.results.scores import ForecasterScores, WeeklyScores, pool, scores
 from plfl.results.tables import Tables, refuse_contradictions
 
 EXPLORATORY = "exploratory: no claim that the study names (`plfl claims` judges those)"
@@ -83,7 +83,7 @@ def _side(text: str) -> tuple[Tables, str]:
     return Tables(Path(folder) / variant), cell
 
 
-def _cells(tables: Tables, cell: str, model: ModelKind) -> dict[str, Forecaster]:
+def _cells(tables: Tables, cell: str, model: ModelKind) -> dict[str, ForecasterScores]:
     """All cells of the study, or the one cell or baseline, by name."""
     scores_by_state = scores(tables, model, includes_baselines=bool(cell))
     cells = {f.label: f for forecasters in scores_by_state.values() for f in forecasters}
@@ -99,7 +99,7 @@ def _cells(tables: Tables, cell: str, model: ModelKind) -> dict[str, Forecaster]
 
 
 def _pairs(
-    sides: Sequence[tuple[str, dict[str, Forecaster]]], notes: list[str]
+    sides: Sequence[tuple[str, dict[str, ForecasterScores]]], notes: list[str]
 ) -> Iterator[tuple[str, str]]:
     """The names of what is compared: of two cells, or of all that both studies have."""
     (a, first), (b, second) = sides
@@ -120,7 +120,7 @@ def _pairs(
 
 
 def _compare(
-    first: Forecaster, second: Forecaster, notes: list[str]
+    first: ForecasterScores, second: ForecasterScores, notes: list[str]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     names = f"{first.label} and {second.label}"
     trained_sides = [side for side in (first, second) if not side.is_baseline]
@@ -165,7 +165,7 @@ def _compare(
     return row | (difference_columns(difference) if difference.scored_differences else {}), table
 
 
-def _select_seeds(side: Forecaster, seeds: Sequence[int]) -> WeeklyScores:
+def _select_seeds(side: ForecasterScores, seeds: Sequence[int]) -> WeeklyScores:
     """The part of these seeds; a baseline has the same errors for every seed."""
     columns = [0 if side.is_baseline else side.seeds.index(seed) for seed in seeds]
     return WeeklyScores(side.state, side.origin, side.clients, side.weekly[:, columns])

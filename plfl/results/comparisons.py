@@ -69,12 +69,13 @@ def compute_comparisons(study: Study, variants: Sequence[Variant]) -> pd.DataFra
     """The comparisons of a study, given its variants."""
     with refuse_contradictions(*(variant.tables.folder for variant in variants)):
         rows = [row | {"about": "claim"} for row in claims.judge_claims(study, variants)]
-        for place, group in places(study, variants) if study.task.forecasts else ():
+        for place, place_variants in places(study, variants) if study.task.forecasts else ():
             for about, compare in (
                 ("federation", _compare_federation),
                 ("new", _compare_new_clients),
             ):
-                rows += [row | {"about": about, "place": place} for row in compare(study, group)]
+                labels = {"about": about, "place": place}
+                rows += [row | labels for row in compare(study, place_variants)]
         rows += _compare_axes(study, variants)
         table = pd.DataFrame(rows, columns=COMPARISON_COLUMNS)
         table = table.astype(dict.fromkeys(TEXT_COLUMNS, object)).fillna(
@@ -102,28 +103,28 @@ def read(folder: Path, study: Study, variants: Sequence[Variant] = ()) -> pd.Dat
 
 def places(study: Study, variants: Sequence[Variant]) -> Iterator[tuple[str, list[Variant]]]:
     """The variants at each place on the axes, whose origins are pooled, with the place in words."""
-    for group in group_variants(variants, [ORIGINS]):
-        yield words.word_place(study, group[0].place, [ORIGINS]), group
+    for place_variants in group_variants(variants, [ORIGINS]):
+        yield words.word_place(study, place_variants[0].place, [ORIGINS]), place_variants
 
 
 def contest_of(
     study: Study,
-    group: Sequence[Variant],
+    variants: Sequence[Variant],
     better: Sequence[str],
     than: Sequence[str],
     **options: Any,
 ) -> Contest | None:
     """The comparison of two sets of forecasters; None if the study lacks one, or their scores."""
     try:
-        (contest,) = contests(study, group, better, than, **options)
+        (contest,) = contests(study, variants, better, than, **options)
     except NotInStudyError:
         return None
     return contest if contest.difference.scored_differences else None
 
 
-def find_lead(study: Study, group: Sequence[Variant]) -> Contest | None:
+def find_lead(study: Study, variants: Sequence[Variant]) -> Contest | None:
     """The best federation against the best without one; None if the study lacks one of them."""
-    return contest_of(study, group, [FEDERATION], [LOCAL])
+    return contest_of(study, variants, [FEDERATION], [LOCAL])
 
 
 def gains(contest: Contest) -> Iterator[dict[str, Any]]:
@@ -197,7 +198,7 @@ def _kwh_of_error(variant: Variant, state: str) -> "pd.Series[float]":
     return energy
 
 
-def _compare_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+def _compare_federation(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """The best federation against the best without one, over all states and in each, against
     clients that train alone, and against the best on the raw data of all clients."""
     local_schemes = [s for s in study.grid.sharing if study.plan.schemes.shares_nothing(s)]
@@ -208,7 +209,7 @@ def _compare_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict
         questions[1:1] = [(BEST_ALONE, state) for state in study.data.states]
     for kind, state in questions:
         states = [state] if state else []
-        if contest := contest_of(study, group, [FEDERATION], rivals[kind], states=states):
+        if contest := contest_of(study, variants, [FEDERATION], rivals[kind], states=states):
             place = f", in {state}" * bool(state)
             yield {
                 "state": state,
@@ -219,7 +220,7 @@ def _compare_federation(study: Study, group: Sequence[Variant]) -> Iterator[dict
             }
 
 
-def _compare_new_clients(study: Study, group: Sequence[Variant]) -> Iterator[dict[str, Any]]:
+def _compare_new_clients(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:
     """What new clients receive against the best forecast that needs neither it nor training."""
     forecasters = map(study.baselines.find, study.baselines.names)
     naive = [
@@ -228,7 +229,7 @@ def _compare_new_clients(study: Study, group: Sequence[Variant]) -> Iterator[dic
         if forecaster.is_naive and forecaster.reach <= MINUTES_PER_WEEK
     ]
     for scheme in study.plan.schemes.for_new if naive else ():
-        if contest := contest_of(study, group, [scheme], naive):
+        if contest := contest_of(study, variants, [scheme], naive):
             name = words.word_scheme(study, scheme)
             text = f"{name}: the others' model against the best naive forecast"
             sides = {"better": scheme, "than": ", ".join(naive)}
@@ -240,16 +241,18 @@ def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[st
     of each sharing scheme, method and model. Values with other test sets are left out."""
     for axis in (axis for axis in study.plan.axes if axis.key != ORIGINS):
         first, *other_labels = axis.choices
-        for group in group_variants(variants, [axis.column, ORIGINS]):
-            place = words.word_place(study, group[0].place, [ORIGINS, axis.key])
+        for place_variants in group_variants(variants, [axis.column, ORIGINS]):
+            place = words.word_place(study, place_variants[0].place, [ORIGINS, axis.key])
             pairs = dict.fromkeys(
-                pair for variant in group for pair in scheme_method_pairs(variant.tables.study)
+                pair
+                for variant in place_variants
+                for pair in scheme_method_pairs(variant.tables.study)
             )
             for value, (sharing, method) in ((v, kind) for v in other_labels for kind in pairs):
-                for model in group[0].models(sharing, method):
+                for model in place_variants[0].models(sharing, method):
                     name = ForecasterName(sharing, method, is_global=model == "global")
                     sides = [[f"{axis.short}={label}/{name}"] for label in (value, first)]
-                    if contest := contest_of(study, group, *sides):
+                    if contest := contest_of(study, place_variants, *sides):
                         labels = [
                             words.word_value(axis, label, study.client_word)
                             for label in (value, first)

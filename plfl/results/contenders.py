@@ -14,7 +14,7 @@ import pandas as pd
 from plfl.baselines import BASELINE, send_open_sums
 from plfl.interfaces.baseline import Crosses
 from plfl.results import words
-from plfl.results.scores import Forecaster
+from plfl.results.scores import ForecasterScores
 from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl.study.combinations import Combination
@@ -26,7 +26,7 @@ class NotInStudyError(Exception):
     """The study lacks something that a comparison is about."""
 
 
-def contender_of(variant: Variant, forecaster: Forecaster) -> Contender:
+def contender_of(variant: Variant, forecaster: ForecasterScores) -> Contender:
     """The contender of a forecaster of a variant."""
     if forecaster.combination.sharing in USE_NAMES:
         return Mixture(variant, forecaster)
@@ -41,7 +41,7 @@ class Contender(ABC):
     is_mixture: ClassVar[bool] = False
     """Whether it has a forecaster for each client."""
     variant: Variant
-    forecaster: Forecaster
+    forecaster: ForecasterScores
 
     @property
     def study(self) -> Study:

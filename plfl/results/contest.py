@@ -134,10 +134,11 @@ def contests(
     free = [axis.column for axis in study.plan.axes if any(axis.key in place for place in places)]
     by_place: dict[tuple[str, ...], list[tuple[list[Contender], list[Contender]]]] = {}
     missing = ""
-    for group in group_variants(variants, free):
-        for state in states or group[0].tables.study.data.states:
+    for place_variants in group_variants(variants, free):
+        for state in states or place_variants[0].tables.study.data.states:
             first, second = (
-                find_contenders(study, group, state, names, score) for names in (better, than)
+                find_contenders(study, place_variants, state, names, score)
+                for names in (better, than)
             )
             if not (first and second):
                 missing = missing or words.word_side(study, than if first else better)
@@ -146,7 +147,7 @@ def contests(
             for key, *sides in _split(keys_each, first, second):
                 place_key = (
                     state if "state" in keys_each else "",
-                    group[0].label if "variant" in keys_each else "",
+                    place_variants[0].label if "variant" in keys_each else "",
                 )
                 by_place.setdefault((*place_key, *key), []).append((sides[0], sides[1]))
     if not by_place:

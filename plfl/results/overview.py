@@ -214,24 +214,25 @@ def _map(study: Study, variants: Sequence[Variant]) -> pd.DataFrame:
     its 95 % interval and its range without one of the states; bytes of a client (`bytes_best`, …);
     numbers of clients, states, origins and weeks."""
     return pd.DataFrame(
-        {c: v for c, v in group[0].place.items() if c != ORIGINS} | _place_columns(study, group)
-        for _, group in places(study, variants)
+        {c: v for c, v in place_variants[0].place.items() if c != ORIGINS}
+        | _place_columns(study, place_variants)
+        for _, place_variants in places(study, variants)
     )
 
 
-def _place_columns(study: Study, group: Sequence[Variant]) -> dict[str, Any]:
+def _place_columns(study: Study, variants: Sequence[Variant]) -> dict[str, Any]:
     """The columns of a place in `map.csv` besides the axes."""
     sides = {"alone": [LOCAL], "federated": [FEDERATION], "raw": [RAW]}
     sides = {"best": [LOCAL, FEDERATION]} | sides
-    contests_of = {kind: contest_of(study, group, names, names) for kind, names in sides.items()}
+    contests_of = {kind: contest_of(study, variants, names, names) for kind, names in sides.items()}
     row: dict[str, Any] = {}
     for name, contest in contests_of.items():
         row[name] = contest.label(0) if contest else ""
         row[f"mase_{name}"] = contest.error(0) if contest else np.nan
         row[f"bytes_{name}"] = contest.bytes(0) if contest else np.nan
-    price = contest_of(study, group, sides["raw"], sides["best"])
+    price = contest_of(study, variants, sides["raw"], sides["best"])
     columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
-    for name, difference in (("lead", find_lead(study, group)), ("price", price)):
+    for name, difference in (("lead", find_lead(study, variants)), ("price", price)):
         values = difference.row if difference else {}
         row |= {f"{name}{end}": values.get(column, np.nan) for end, column in columns.items()}
     if best := contests_of["best"]:

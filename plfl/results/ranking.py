@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from plfl.results.best import best
-from plfl.results.scores import AXES, Forecaster, select
+from plfl.results.scores import AXES, ForecasterScores, select
 from plfl.results.statistics import ALPHA
 from plfl.results.words import VALUE_LABELS
 from plfl.study import Study
@@ -18,7 +18,7 @@ from plfl.study import Study
 
 def mase_by_client(
     study: Study,
-    scores_by_state: dict[str, list[Forecaster]],
+    scores_by_state: dict[str, list[ForecasterScores]],
     shorten: Callable[[str], str] = str,
 ) -> pd.DataFrame:
     """MASE, mean over seeds: one row per client, one column per scheme and ClientOpt (`P2 Adam`)

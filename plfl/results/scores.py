@@ -84,7 +84,7 @@ def pool(
 
 
 @dataclass(frozen=True)
-class Forecaster(WeeklyScores):
+class ForecasterScores(WeeklyScores):
     """A combination of a state with its scores: a cell with all its seeds, or a baseline. `weekly`
     is the share of each week of the test set in the MASE; NaN for clients whose persistence error
     is zero, and for all if any seed diverged."""
@@ -120,7 +120,7 @@ class Forecaster(WeeklyScores):
         return total
 
     @property
-    def spread(self) -> Forecaster:
+    def spread(self) -> ForecasterScores:
         """The distance of each client's MASE from the median over clients in place of the MASE, as
         in the test of Brown and Forsythe."""
         is_scored = np.isfinite(self.mase).all(axis=1)
@@ -130,7 +130,7 @@ class Forecaster(WeeklyScores):
         side = np.sign(self.mase - median)[..., None]
         return replace(self, weekly=side * (self.weekly - median[:, None] / self.weekly.shape[-1]))
 
-    def is_comparable(self, rival: Forecaster) -> bool:
+    def is_comparable(self, rival: ForecasterScores) -> bool:
         """Whether both MASE mean the same: common clients have the same error of persistence."""
         common = [client for client in self.clients if client in rival.clients]
         own_errors, rival_errors = (
@@ -140,13 +140,13 @@ class Forecaster(WeeklyScores):
         return len(common) > 0 and np.allclose(own_errors, rival_errors, rtol=1e-6, equal_nan=True)
 
 
-def forecasters(
+def split_by_combination(
     combinations: Sequence[Combination], weekly: Array, validation: Array, **common: Any
-) -> list[Forecaster]:
+) -> list[ForecasterScores]:
     """The forecasters of a state, given their combinations, `weekly` of shape (K, seeds,
     clients, weeks), `validation` (K,), and the other fields of `Forecaster`, which are `common`."""
     return [
-        Forecaster(
+        ForecasterScores(
             combination=combination,
             weekly=weekly[k].swapaxes(0, 1),
             validation=float(validation[k]),
@@ -156,7 +156,7 @@ def forecasters(
     ]
 
 
-def select(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
+def select(among: Iterable[ForecasterScores], **equal: str) -> list[ForecasterScores]:
     """The forecasters that have these values on `AXES`: `sharing="P2"`."""
     return [
         forecaster
@@ -167,7 +167,7 @@ def select(among: Iterable[Forecaster], **equal: str) -> list[Forecaster]:
 
 def scores(
     tables: Tables, model: ModelKind, includes_baselines: bool = False, score: str = "mase"
-) -> dict[str, list[Forecaster]]:
+) -> dict[str, list[ForecasterScores]]:
     """The scores of a model of each cell at the last round, by state in the order of the study.
 
     `includes_baselines` appends the baselines to the cells, as combinations ("baseline", name,
@@ -201,24 +201,24 @@ def scores(
 
 def _baseline_forecasters(
     errors: pd.DataFrame, days: NDArray[Any], tables: Tables, common: dict[str, Any]
-) -> list[Forecaster]:
+) -> list[ForecasterScores]:
     means, state = tables.baseline_scores, common["state"]
     state_means = means[means.index.get_level_values("state") == state].droplevel("state")
-    wide = weekly(errors[errors["state"] == state], days, ["method", "client"])
+    wide = weekly_shares(errors[errors["state"] == state], days, ["method", "client"])
     names = state_means.index[state_means["mae_mean"].notna()]
     rows = pd.MultiIndex.from_product([state_means.index, common["clients"]])
     shares = wide[wide.index.get_level_values("method").isin(names)].reindex(rows)
     shape = len(state_means), 1, len(common["clients"]), shares.shape[1]
     by_seed = shares.to_numpy(float).reshape(shape).repeat(len(common["seeds"]), axis=1)
     combinations = [Combination.from_baseline(str(name)) for name in state_means.index]
-    return forecasters(
+    return split_by_combination(
         combinations, by_seed, state_means["validation_mase"].to_numpy(float), **common
     )
 
 
 def _cell_forecasters(
     errors: pd.DataFrame, days: NDArray[Any], summary: pd.DataFrame, common: dict[str, Any]
-) -> list[Forecaster]:
+) -> list[ForecasterScores]:
     by_grid = summary.groupby(AXES, sort=False)
     diverged = by_grid["diverged"].any()
     validation = by_grid["validation_mase"].mean().mask(diverged)
@@ -227,14 +227,14 @@ def _cell_forecasters(
     rows = pd.MultiIndex.from_tuples(
         [(*key, s, c) for key in diverged.index for s in seeds for c in clients], names=keys
     )
-    wide = weekly(errors, days, keys).reindex(rows)
+    wide = weekly_shares(errors, days, keys).reindex(rows)
     shares = wide.to_numpy(float).reshape(len(diverged), len(seeds), len(clients), -1)
     shares = np.where(diverged.to_numpy()[:, None, None, None], np.nan, shares)
     combinations = [Combination(*map(str, names)) for names in diverged.index]
-    return forecasters(combinations, shares, validation.to_numpy(float), **common)
+    return split_by_combination(combinations, shares, validation.to_numpy(float), **common)
 
 
-def weekly(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd.DataFrame:
+def weekly_shares(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd.DataFrame:
     """The share of each week of the test set in the MASE, a row for each of the `keys`. The days
     between the first and the last are cut into as many blocks of equal length as have at least
     seven days each; a shorter test set is one block."""

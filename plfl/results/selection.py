@@ -11,7 +11,7 @@ from dataclasses import replace
 from plfl.baselines import pretrained_names
 from plfl.results import words
 from plfl.results.contenders import Contender, Mixture, NotInStudyError, contender_of
-from plfl.results.scores import Forecaster, select
+from plfl.results.scores import ForecasterScores, select
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Cell, Study
@@ -60,7 +60,7 @@ def contenders_in_use(variant: Variant, state: str) -> list[Mixture]:
 
 
 def find_contenders(
-    study: Study, group: Sequence[Variant], state: str, names: Sequence[str], score: str = ""
+    study: Study, variants: Sequence[Variant], state: str, names: Sequence[str], score: str = ""
 ) -> list[Contender]:
     """The forecasters of a state that names in claims stand for, in some variants; NotInStudyError
     if no variant is at a place that a name says."""
@@ -69,7 +69,7 @@ def find_contenders(
     for full in names:
         place, name = parse_name(full, study.plan.axes)
         matching_variants = [
-            v for v in group if all(v.place[columns[k]] == label for k, label in place.items())
+            v for v in variants if all(v.place[columns[k]] == label for k, label in place.items())
         ]
         if not matching_variants:
             raise NotInStudyError(f"`where` leaves no variant of {full}")
@@ -83,7 +83,7 @@ def find_contenders(
 
 def _find_forecasters(
     variant: Variant, name: ForecasterName, state: str, score: str
-) -> Iterator[Forecaster]:
+) -> Iterator[ForecasterScores]:
     """The forecasters of a state that a name without a place stands for, each training once."""
     study, state_scores = variant.tables.study, variant.forecasters_by_score(score)
     grid, pretrained = study.plan.combinations, pretrained_names(study.baselines.further)

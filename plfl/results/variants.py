@@ -19,7 +19,7 @@ from plfl.results.assignment import (
     validation_errors,
 )
 from plfl.results.records import MODELS, ModelKind
-from plfl.results.scores import AXES, Forecaster, scores
+from plfl.results.scores import AXES, ForecasterScores, scores
 from plfl.results.tables import Tables
 from plfl.study import Study
 from plfl.study.forecaster_names import IN_USE, IN_USE_ALONE, LOCAL, ForecasterName
@@ -50,7 +50,7 @@ class Variant:
         ]
 
     @cached_property
-    def scores(self) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
+    def scores(self) -> Mapping[ModelKind, Mapping[str, list[ForecasterScores]]]:
         """The scores of each model and of the baselines by state, at the last round; after the
         local models and the baselines, those of what is in use (`assignments`)."""
         return self._with_mixtures("mase")
@@ -73,7 +73,7 @@ class Variant:
                 )
         return assignments
 
-    def _with_mixtures(self, score: str) -> dict[ModelKind, dict[str, list[Forecaster]]]:
+    def _with_mixtures(self, score: str) -> dict[ModelKind, dict[str, list[ForecasterScores]]]:
         scores_by_model = {model: scores(self.tables, model, True, score) for model in MODELS}
         for (name, state), assignment in self.assignments.items():
             forecasters = scores_by_model["local"][state]
@@ -83,7 +83,7 @@ class Variant:
 
     def forecasters_by_score(
         self, score: str
-    ) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
+    ) -> Mapping[ModelKind, Mapping[str, list[ForecasterScores]]]:
         """As `scores`, with the score that a claim names or `scaled_crps`; "" is the error."""
         if score == "scaled_crps":
             return self._with_mixtures(score)

@@ -284,14 +284,14 @@ class Study(StudyKeys):
     def find(self, name: str) -> tuple[Self, Cell]:
         """The cell of this name and its study, which is a variant if the name begins with one;
         ConfigError if there is none."""
-        label, slash, cell = name.rpartition("/")
+        label, slash, cell_name = name.rpartition("/")
         prefixes = [(f"{v}/" if v else "") for v in self.variants]
         if (label + slash) in prefixes:
             study = self.variants[label]
-            by_name = {str(candidate): candidate for candidate in study.cells}
-            if cell in by_name:
-                return study, by_name[cell]
-            hint = suggest_name(cell, by_name)
+            by_name = {str(cell): cell for cell in study.cells}
+            if cell_name in by_name:
+                return study, by_name[cell_name]
+            hint = suggest_name(cell_name, by_name)
         else:
             hint = suggest_name(label, self.variants) if self.plan.axes else ""
         problem = f"the study has no cell {name!r}{hint}; `plfl cells --list` lists them"

@@ -179,7 +179,7 @@ class StudyPlan:
         """These cells and, if they are tuned, those that differ from them only in their seeds:
         hyperparameters are chosen once for all seeds of a cell, so all its seeds train together."""
         chosen_cells = set(cells)
-        tuned = {astuple(cell)[:-1] for cell in chosen_cells if self.trials(cell) > 1}
+        tuned = {astuple(cell)[:-1] for cell in chosen_cells if self.count_trials(cell) > 1}
         return [cell for cell in self.cells if cell in chosen_cells or astuple(cell)[:-1] in tuned]
 
     def is_alone(self, cell: Cell) -> bool:
@@ -190,7 +190,7 @@ class StudyPlan:
         """The algorithms of a cell, with each choice of hyperparameters that it tries."""
         return self.combinations.candidates(cell.combination)
 
-    def trials(self, cell: Cell) -> int:
+    def count_trials(self, cell: Cell) -> int:
         """The number of trials of a cell."""
         return self.combinations.count_trials(cell.combination)
 
@@ -219,7 +219,7 @@ class StudyPlan:
             settings["scheme"] = scheme.model_dump(mode="json", exclude_none=True)
         if keys.tuning.rounds:
             settings["rounds"] = keys.tuning.rounds
-        if self.trials(cell) > 1:
+        if self.count_trials(cell) > 1:
             settings["tuning"] = [
                 keys.tuning.find_search(trains_alone),
                 keys.tuning.trials,

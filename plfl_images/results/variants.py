@@ -20,7 +20,7 @@ from plfl.config.claim_scores import COUNTED
 from plfl.results import comparisons
 from plfl.results.overview import BEST_FILE
 from plfl.results.records import MODELS, ModelKind, read_table
-from plfl.results.scores import AXES, Forecaster, forecasters
+from plfl.results.scores import AXES, ForecasterScores, split_by_combination
 from plfl.results.variants import Variant
 from plfl.study import Study
 from plfl.study.combinations import Combination
@@ -81,12 +81,12 @@ class Results(Variant):
 
     def forecasters_by_score(
         self, score: str
-    ) -> Mapping[ModelKind, Mapping[str, list[Forecaster]]]:
+    ) -> Mapping[ModelKind, Mapping[str, list[ForecasterScores]]]:
         """The errors in points of every row of the grid, by model and state."""
         column = SCORE_COLUMNS["" if score in COUNTED else score]
         return {model: self._scores(model, column) for model in MODELS}
 
-    def _scores(self, model: ModelKind, column: str) -> dict[str, list[Forecaster]]:
+    def _scores(self, model: ModelKind, column: str) -> dict[str, list[ForecasterScores]]:
         rows = self.summary[self.summary["model"] == model]
         scores = {}
         for state, state_rows in rows.groupby("state", sort=False):
@@ -99,7 +99,7 @@ class Results(Variant):
             diverged = np.isnan(errors).any(axis=1)
             errors[diverged] = np.nan
             validation = 1 - wide["validation_accuracy"].to_numpy(float).mean(axis=1)
-            scores[str(state)] = forecasters(
+            scores[str(state)] = split_by_combination(
                 [Combination(*map(str, names)) for names in wide.index],
                 errors[..., None, None],
                 np.where(diverged, np.nan, validation),

@@ -107,14 +107,13 @@ class FedALA(FedOpt):
                 s[:, subset] = local[:, subset] + gap * W
 
             passes = torch.where(rounds == 1, self.first, (rounds > 1).long())
-            plan, steps = session.passes("fedala", self.sample, self.most_steps)
+            minibatches, steps = session.passes("fedala", self.sample, self.most_steps)
             for n in range(int(passes.max())):
-                for b in range(plan.starts.shape[1]):
+                for b in range(minibatches.starts.shape[1]):
                     mix(W)
                     is_learning = (passes > n) & (steps > b)
-                    slope = (
-                        session.gradient(s, plan.select_steps(b, 1), is_learning)[:, subset] * gap
-                    )
+                    step = minibatches.select_steps(b, 1)
+                    slope = session.gradient(s, step, is_learning)[:, subset] * gap
                     W = torch.where(is_learning[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
             mix(W)
             return RoutineResult(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})

@@ -147,14 +147,14 @@ class FedFomo(Method):
         models: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
         """The mixture (n, d_s) of each client, and the worth (n, M) of the received `models`."""
-        previous, candidates = state.before[clients], [state.own[clients], *models]
+        previous, own_models = state.before[clients], [state.own[clients], *models]
 
         def loss(x: Tensor) -> Tensor:
             rows = f.models(clients, x)
             return f.client_data.losses(rows, clients, t, self.probe).double()
 
         baseline, gains = loss(previous), []
-        for x in candidates:
+        for x in own_models:
             length = (x - previous).double().square().sum(1).sqrt()
             gains.append((baseline - loss(x)) / length)
         # 0 for a model that is θ'_i itself, and for one that has diverged.
@@ -162,7 +162,7 @@ class FedFomo(Method):
         shares = w.clamp(min=0)
         shares = shares / shares.sum(1, keepdim=True).clamp(min=torch.finfo(w.dtype).tiny)
         start = previous.double()
-        for share, x in zip(shares.unbind(1), candidates, strict=True):
+        for share, x in zip(shares.unbind(1), own_models, strict=True):
             # A model without a share may have diverged, and 0 · ∞ is NaN.
             start = start + torch.where(share[:, None] > 0, share[:, None] * (x - previous), 0.0)
         worth = w[:, 1:] / w.sum(1, keepdim=True).abs().clamp(min=1e-9)

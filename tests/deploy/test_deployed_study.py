@@ -13,7 +13,7 @@ from plfl.base.errors import PlflError
 from plfl.config.sections import Meters
 from plfl.data.sources import source_of
 from plfl.deploy import flower, server_host
-from plfl.deploy.folders import PLAN, CellFolders
+from plfl.deploy.folders import RUN_SETTINGS, CellFolders
 from plfl.deploy.protocol.rounds import RoundPolicy
 from plfl.study import Study
 from tests.helpers.repository import ROOT
@@ -76,7 +76,7 @@ def test_the_server_app_reads_the_files_like_the_server(
     keys: Any = SimpleNamespace(folder=tmp_path)
     with pytest.raises(PlflError, match="the plan is written"):
         server_host.serve(folders, RoundPolicy(1, 1.0, 1.0), "127.0.0.1", 1, keys, print)
-    plan = json.loads((folders.server / PLAN).read_text())
-    study = Study.parse(plan["study"], PLAN, Path(plan["folder"]))
+    settings = json.loads((folders.server / RUN_SETTINGS).read_text())
+    study = Study.parse(settings["study"], RUN_SETTINGS, Path(settings["folder"]))
     assert keys_of(study).model_fields_set == keys_of(mine).model_fields_set
     assert study.plan.settings(study.cells[0]) == mine.plan.settings(mine.cells[0])

@@ -83,7 +83,7 @@ def test_who_has_no_right_gets_nothing(tmp_path):
             assert f"client {NAME}: the server" in processes.tail(name)
             assert "refuses it" in processes.tail(name)
         assert "[code: 2001]" in processes.tail("keyless", 500)
-        server.group.check_running("superlink")
+        server.processes.check_running("superlink")
         # What wants no credentials is not passed on, neither here nor in disguise.
         trusted = ssl.create_default_context(cafile=own / "server.crt")
         for path in ("control/list-runs", "fleet/../control/list-runs", "fleet/%2e%2e/runtime/x"):

@@ -11,7 +11,7 @@ import yaml
 from plfl.baselines import catalogue
 from plfl.results import claims
 from plfl.results.records import CELL, MODELS, ModelKind
-from plfl.results.scores import AXES, Forecaster, forecasters
+from plfl.results.scores import AXES, ForecasterScores, split_by_combination
 from plfl.results.statistics import Array
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
@@ -50,7 +50,7 @@ def scored(
     model: str = "local",
     noise: float = 0.02,
     baseline: Callable[[str, str], float] = lambda name, split: 2.0,
-) -> dict[str, list[Forecaster]]:
+) -> dict[str, list[ForecasterScores]]:
     """The scores of a model in which every cell has the MASE that `level` says, without any files.
 
     `baseline` is the MASE of each baseline, by its name and split; the rest is as in
@@ -79,7 +79,7 @@ def scored(
 
 
 def variant(
-    study: Study, scores_by_model: Mapping[ModelKind, dict[str, list[Forecaster]]]
+    study: Study, scores_by_model: Mapping[ModelKind, dict[str, list[ForecasterScores]]]
 ) -> Variant:
     """A study without files that has these scores of each model."""
     made_up_variant = Variant("", {}, Tables(Path("nowhere")))
@@ -98,7 +98,7 @@ def _combinations(study: Study) -> list[Combination]:
     return list(dict.fromkeys(cell.combination for cell in study.cells))
 
 
-def _scores(study: Study, state: str, mase: Array, validation: Array) -> list[Forecaster]:
+def _scores(study: Study, state: str, mase: Array, validation: Array) -> list[ForecasterScores]:
     """Scores of all combinations and baselines, with an equal part from each of five weeks.
 
     Args:
@@ -109,7 +109,7 @@ def _scores(study: Study, state: str, mase: Array, validation: Array) -> list[Fo
     """
     diverged = np.asarray(np.isnan(mase).any(axis=(1, 2)))
     mase = np.where(diverged[:, None, None], np.nan, mase)
-    return forecasters(
+    return split_by_combination(
         [*_combinations(study), *map(Combination.from_baseline, catalogue())],
         mase[..., None].repeat(5, axis=-1) / 5,
         validation,
@@ -123,7 +123,7 @@ def _scores(study: Study, state: str, mase: Array, validation: Array) -> list[Fo
 
 def null(
     study: Study, rng: np.random.Generator, noise: float, shock: float, between: float
-) -> dict[str, list[Forecaster]]:
+) -> dict[str, list[ForecasterScores]]:
     """Scores in which no cell is better than another, nor than a baseline, but by chance.
 
     Args:

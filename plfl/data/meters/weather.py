@@ -93,10 +93,10 @@ def forecasts_in_time(path: Path, rows: pd.DataFrame, meters: Meters, zone: str)
             f"it has {', '.join(map(repr, rows))}",
         )
     stated_column = meters.columns.get("timestamp")
-    candidates = (
+    stamp_columns = (
         [stated_column] if stated_column in rows else [str(c) for c in rows if c != issued_column]
     )
-    stamps = {name: _iso_stamps(rows[name]) for name in candidates}
+    stamps = {name: _iso_stamps(rows[name]) for name in stamp_columns}
     time_columns = {name: column for name, column in stamps.items() if column is not None}
     issued = _iso_stamps(rows[issued_column])
     if issued is None or not time_columns:

@@ -218,13 +218,13 @@ def _hours(
     """Opening hour, closing hour and level of activity (0: closed) of each day."""
     shift = rng.standard_normal(2)
     shut_on_saturday = rng.random() < 0.4 and kind.saturday is not None and kind.sunday is None
-    plan = [kind.weekday] * 5 + [None if shut_on_saturday else kind.saturday, kind.sunday]
+    hours_of_week = [kind.weekday] * 5 + [None if shut_on_saturday else kind.saturday, kind.sunday]
     closed = _holidays_between(days[0], days[-1], kind.closed)
     opening, closing, level = np.zeros(len(days)), np.zeros(len(days)), np.zeros(len(days))
     jitter = 0.1 * rng.standard_normal((2, len(days)))
     busy = 1 + 0.04 * rng.standard_normal(len(days))
     for i, day in enumerate(days):
-        hours = None if day in closed else plan[day.weekday()]
+        hours = None if day in closed else hours_of_week[day.weekday()]
         if hours is None:
             hours, share = (9.0, 16.0), rng.choice([0.0, 0.0, 0.08])  # sometimes a caretaker
         elif hours == ALL_DAY:

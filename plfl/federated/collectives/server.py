@@ -314,7 +314,7 @@ def best_splits(messages: Sequence[bytes]) -> bytes:
     split = [zlib.decompress(message) for message in messages]
     best = b""
     for leaf in (slice(0, SPLIT.itemsize), slice(SPLIT.itemsize, None)):
-        best_of_leaves = b"".join(candidate[leaf] for candidate in split)
+        best_of_leaves = b"".join(own_split[leaf] for own_split in split)
         keys = np.frombuffer(best_of_leaves, SPLIT)
         feature = np.where(keys["feature"] < 0, np.iinfo("i4").max, keys["feature"])
         first = np.lexsort((feature, -np.nan_to_num(keys["gain"], nan=-np.inf)))[0]
