@@ -77,7 +77,7 @@ def test_a_model_forecasts_and_knows_the_meters_of_all_places(tmp_path: Path) ->
 
 def test_a_place_whose_meters_would_not_be_known_again_is_refused() -> None:
     constant = {name: table.assign(load=1.0) for name, table in tables(2).items()}
-    places = {"north": Place.from_series(tables(1), 60), "south": Place.of_tables(constant, 60)}
+    places = {"north": Place.from_series(tables(1), 60), "south": Place.from_series(constant, 60)}
     assert not len(marks_of(places["south"].meters, places["south"].ends))
     with naming(DataError, "south: no day of the meters tells them apart", "eight weeks"):
         make(places)
