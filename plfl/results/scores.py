@@ -144,7 +144,8 @@ def split_by_combination(
     combinations: Sequence[Combination], weekly: Array, validation: Array, **common: Any
 ) -> list[ForecasterScores]:
     """The forecasters of a state, given their combinations, `weekly` of shape (K, seeds,
-    clients, weeks), `validation` (K,), and the other fields of `ForecasterScores`, which are `common`."""
+    clients, weeks), `validation` (K,), and the other fields of `ForecasterScores`, which are
+    `common`."""
     return [
         ForecasterScores(
             combination=combination,

@@ -35,7 +35,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A file of public models of two other meters."""
-    places = {"here": Place.of_tables({str(i): series(i, 90, 60) for i in (7, 8)}, 60)}
+    places = {"here": Place.from_series({str(i): series(i, 90, 60) for i in (7, 8)}, 60)}
     windows = gather_places([place.meters for place in places.values()], "hour")
     text = fit(*windows, TreeSizes(20, 15)).model_to_string()
     path = tmp_path / "without-fox.xz"
