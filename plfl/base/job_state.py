@@ -23,6 +23,8 @@ class JobState:
     """Why it failed."""
     is_interrupted: bool = False
     """Whether it was stopped."""
+    answer: str = ""
+    """What the page answers that it has written."""
 
     @property
     def share(self) -> float:

@@ -2,10 +2,8 @@
 
 import atexit
 import gc
-import html
 import json
 import logging
-import re
 import subprocess
 import sys
 import traceback
@@ -23,15 +21,13 @@ from plfl.base.job_state import JobState
 from plfl.base.lazy import import_without
 from plfl.base.shipped import PACKAGE_ROOT
 from plfl.base.text import list_names
-from plfl.pipeline.job_log import StateHandler
+from plfl.pipeline.job_log import StateHandler, read_state
 from plfl.study import Study
 
 log = logging.getLogger(__name__)
 
 _LOCKS: dict[Path, FileLock] = {}
 """The locks of results that this process has locked."""
-_ANSWER = re.compile(r'<p class="lead"><strong>.*?</strong> .*?\.(?=\s|</p>)')
-"""The first two sentences of the answer on a page."""
 
 
 @contextmanager
@@ -165,8 +161,9 @@ def results_message(study: Study) -> str:
         from plfl.pipeline.public_models import describe_public
 
         public = f"  public   {text}\n" if (text := describe_public(study)) else ""
-    match = _ANSWER.search(page.read_text(encoding="utf-8"))
-    answer = f"  {html.unescape(re.sub('<[^>]+>', '', match[0]))}\n" if match else ""
+    log_name = "overview.log" if study.plan.axes else "page.log"
+    state = read_state(results / "logs" / log_name)
+    answer = f"  {state.answer}\n" if state.answer else ""
     return (
         f"\nStudy {study.name!r}{study.data.sample_suffix}:\n"
         f"{answer}"

@@ -46,6 +46,8 @@ class FederationAnswer:
 
     verdict: str
     """The first sentence."""
+    summary: str
+    """The first two sentences."""
     sentences: list[str]
     """The rest of the first paragraph, for readers without statistics."""
     details: list[str]
@@ -85,6 +87,7 @@ def answer(
     }
     return FederationAnswer(
         text.verdict,
+        f"{text.verdict} {text.gain_sentence}",
         list(text.sentences()),
         list(text.details()),
         {"federation": text.names[0], "alone": text.names[1]},
@@ -164,7 +167,7 @@ class _AnswerText:
     def sentences(self) -> Iterator[str]:
         """What a federation brings, what would decide it, what the forecasts will miss, what it
         costs, and what a model of public meters alone gives."""
-        yield self.gain_sentence
+        yield f"{self.gain_sentence} {self.client_counts}"
         if self.joining.outcome == "undecided":
             yield self.decision_weeks
         yield from self.error_sentences
@@ -173,9 +176,8 @@ class _AnswerText:
 
     @property
     def gain_sentence(self) -> str:
-        """The gain: percent of the error, kWh a month, how many clients gain and lose."""
+        """The gain: percent of the error, kWh a month."""
         gain, client_word = self.joining.gain, self.study.client_word
-        count = len(self.joining.clients)
         has_use = self.joining.is_about_use and not self.joining.needs_nobody
         subject = f"With {'the others' if has_use else 'the best federation'}, errors were"
         is_same = round(gain.percent, 1) == 0
@@ -189,15 +191,21 @@ class _AnswerText:
             f": {_energy(abs(gain.kwh))} of errors {direction} a month for each {client_word}, out "
             f"of {_energy(gain.kwh_alone)}"
         )
-        gaining, losing = gain.gaining_count, gain.losing_count
-        unchanged = count - gaining - losing
         return (
             f"{subject} {amount}{span if math.isfinite(gain.low) else ''}"
-            f"{'' if is_same else energy + self.doubt}. "
-            f"Of {count} {client_word}s, {gaining or 'none'} gain{'s' * (gaining < 2)} and "
-            f"{losing or 'none'} lose{'s' * (losing < 2)}"
-            + f"; for {unchanged} nothing changes" * bool(unchanged)
-            + f"{self.clearly}."
+            f"{'' if is_same else energy + self.doubt}."
+        )
+
+    @property
+    def client_counts(self) -> str:
+        """How many clients gain and lose."""
+        gain, count = self.joining.gain, len(self.joining.clients)
+        gaining, losing = gain.gaining_count, gain.losing_count
+        unchanged = count - gaining - losing
+        rest = f"; for {unchanged} nothing changes" if unchanged else ""
+        return (
+            f"Of {count} {self.study.client_word}s, {_counted('gain', gaining)} and "
+            f"{_counted('lose', losing)}{rest}{self.clearly}."
         )
 
     @property
@@ -209,17 +217,14 @@ class _AnswerText:
             return ""
         if not gaining and not losing:
             return "; none clearly gains or loses"
-        return (
-            f"; {gaining or 'none'} clearly gain{'s' * (gaining < 2)} and "
-            f"{losing or 'none'} clearly lose{'s' * (losing < 2)}"
-        )
+        return f"; {_counted('clearly gain', gaining)} and {_counted('clearly lose', losing)}"
 
     @property
     def doubt(self) -> str:
         """Whether chance explains the difference of the best federation in the test; empty if the
         verdict says so."""
         is_open = self.joining.needs_nobody and self.joining.could_be_chance
-        return "; chance alone could explain that" * is_open
+        return "; chance alone could explain that" if is_open else ""
 
     @property
     def decision_weeks(self) -> str:
@@ -245,7 +250,8 @@ class _AnswerText:
         if not math.isfinite(mean):
             return
         naive_texts = [
-            f"{NAIVE_LABELS[name]} {'would miss ' * (not number)}{format_percent(100 * error, 0)}"
+            f"{NAIVE_LABELS[name]} "
+            f"{'' if number else 'would miss '}{format_percent(100 * error, 0)}"
             for number, (name, error) in enumerate(self.joining.naive_errors.items())
         ]
         naive_clause = f"; repeating {words.join_words(naive_texts)}" if naive_texts else ""
@@ -369,6 +375,11 @@ class _AnswerText:
             f"the last reading{beaten}. The first is {_describe_change(*counted)}{interval}."
             f"{about_means}{_in_percent(contest, self.load)}"
         )
+
+
+def _counted(verb: str, count: int) -> str:
+    """How many clients do something: "none gains", "1 gains", "2 gain"."""
+    return f"{count or 'none'} {verb}" if count > 1 else f"{count or 'none'} {verb}s"
 
 
 def _energy(amount: float) -> str:

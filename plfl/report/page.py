@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import chain
@@ -11,6 +12,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from plfl.base.job_state import JobState
 from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
 from plfl.base.text import capitalise, count_in_words
 from plfl.baselines import pretrained_names
@@ -32,6 +34,8 @@ from plfl.results.variants import Variant
 from plfl.results.words import baseline_label
 from plfl.study import Cell, Study
 
+log = logging.getLogger(__name__)
+
 STUDY_FILES = {
     "summary.csv": "scores of every cell",
     "records.parquet": "scores, losses and bytes of every client and round",
@@ -52,7 +56,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
     study, variant = tables.study, Variant("", {}, tables)
     with refuse_contradictions(results):
         compared = comparisons.read(results, study, [variant])
-        interactive = charts(variant)
+        found, interactive = answer(study, [variant], compared), charts(variant)
         write_page(
             path,
             "page.html.jinja",
@@ -72,7 +76,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             best_baselines={
                 state: baseline_label(name) for state, name in best_baselines(tables).items()
             },
-            answer=answer(study, [variant], compared),
+            answer=found,
             has_use=has_use(variant),
             compared=plot_comparisons(study, compared),
             note=undecidable(study),
@@ -95,6 +99,13 @@ def write(results: Path, figures: Path, path: Path) -> None:
                 if (results / name).is_file()  # a deployed study has no baselines
             },
         )
+    if found:
+        tell_answer(found.summary)
+
+
+def tell_answer(text: str) -> None:
+    """Tell whoever shows the job of the page what it answers."""
+    log.info("%s", text, extra=JobState(answer=text).as_extra())
 
 
 def source_of(study: Study) -> str:

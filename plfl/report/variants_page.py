@@ -25,7 +25,7 @@ from plfl.report.figures.style import (
     save,
     style,
 )
-from plfl.report.page import source_of
+from plfl.report.page import source_of, tell_answer
 from plfl.report.rendering import embed_figure, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
@@ -236,6 +236,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
     overview = Overview(results)
     study = overview.study
     with refuse_contradictions(results):
+        found, lead = _answer(overview), describe_places(overview)
         write_page(
             page,
             "overview.html.jinja",
@@ -250,8 +251,8 @@ def write(results: Path, figures: Path, page: Path) -> None:
             },
             compared=plot_comparisons(study, overview.comparisons),
             note=undecidable(study),
-            lead=describe_places(overview),
-            answer=_answer(overview),
+            lead=lead,
+            answer=found,
             one=study.client_word,
             keeps_models=True,
             found=list(describe_axes(overview)),
@@ -267,6 +268,8 @@ def write(results: Path, figures: Path, page: Path) -> None:
                 name: (link(results / name, page), text) for name, text in OVERVIEW_FILES.items()
             },
         )
+    if text := found.summary if found else " ".join(lead).strip():
+        tell_answer(text)
 
 
 def _answer(overview: Overview) -> FederationAnswer | None:

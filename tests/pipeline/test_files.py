@@ -17,6 +17,7 @@ from plfl.public.models import MeterKind, file_of
 from plfl.report import page
 from plfl.study import Study
 from tests.helpers import fake_results
+from tests.helpers.job_logs import state_beside
 from tests.helpers.refusals import naming
 
 
@@ -96,7 +97,8 @@ def test_the_end_of_a_study_says_what_its_page_answers(
     assert results_message(study) == ""
     fake_results.write(study.paths.results, fake_results.TINY | {"data": data})
     fake_results.pictures(tmp_path / "figures")
-    page.write(study.paths.results, tmp_path / "figures", study.paths.results / "index.html")
+    with state_beside(study.paths.results / "logs" / "page.log"):
+        page.write(study.paths.results, tmp_path / "figures", study.paths.results / "index.html")
     first, answer, *paths = results_message(study).strip().splitlines()
     assert first.startswith("Study") and len(paths) == 3
     assert answer.startswith("  Do not join: for forecasts")

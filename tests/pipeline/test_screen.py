@@ -21,6 +21,7 @@ from plfl.base.job_state import JobState
 from plfl.pipeline import job_log
 from plfl.pipeline.jobs import job
 from plfl.pipeline.training import log_round, log_wait
+from tests.helpers.job_logs import state_beside
 from tests.helpers.repository import ROOT
 
 WORKFLOW = """
@@ -133,17 +134,11 @@ def test_why_a_job_that_could_not_be_started_failed_is_told(tmp_path: Path, limi
 
 def states_of(log: Path, *messages: Callable[[], None]) -> list[JobState]:
     """The states of a job with this log after each of its messages."""
-    logger, handler = logging.getLogger("plfl"), job_log.StateHandler(log)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
     states = []
-    try:
+    with state_beside(log):
         for message in messages:
             message()
             states.append(job_log.read_state(log))
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
     return states
 
 

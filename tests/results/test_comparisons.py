@@ -14,6 +14,8 @@ from scipy import stats
 from plfl.base.errors import ResultsError
 from plfl.base.spreadsheets import write_csv
 from plfl.baselines import BASELINE
+from plfl.pipeline.jobs import results_message
+from plfl.report import variants_page
 from plfl.report.answer import FederationAnswer, answer
 from plfl.report.reporting import make
 from plfl.report.variants_page import describe_places
@@ -37,6 +39,7 @@ from plfl.study import Study
 from plfl.study.forecaster_names import FEDERATION, IN_USE, IN_USE_ALONE, LOCAL
 from tests.helpers import fake_results
 from tests.helpers.constructed import config
+from tests.helpers.job_logs import state_beside
 from tests.helpers.refusals import naming
 
 CONFIG: dict[str, Any] = {
@@ -150,6 +153,13 @@ def test_the_page_says_in_plain_words_where_joining_helps(study: Study) -> None:
         {"1 week of history": 20, "16 weeks of history": -100 / 3}, abs=2
     )
     assert verdict in (study.paths.results / "index.html").read_text("utf-8")
+
+
+def test_the_end_of_a_study_says_where_joining_helps(study: Study) -> None:
+    results, lead = study.paths.results, describe_places(Overview(study.paths.results))
+    with state_beside(results / "logs" / "overview.log"):
+        variants_page.write(results, study.paths.figures, results / "index.html")
+    assert f"\n  {' '.join(lead)}\n" in results_message(study)
 
 
 def test_a_missing_table_is_computed_and_says_the_same(study: Study) -> None:
