@@ -16,6 +16,18 @@ CELL_NAME = "-".join(f"{{{axis}}}" for axis in CELL_AXES)
 """The name of a cell, in wildcards."""
 
 
+class _Values(dict[str, object]):
+    """Values of wildcards. A wildcard without one stays."""
+
+    def __missing__(self, wildcard: str) -> str:
+        return f"{{{wildcard}}}"
+
+
+def fill_wildcards(pattern: str, **values: object) -> str:
+    """The name of a file, given values of the wildcards in its pattern; the others stay."""
+    return pattern.format_map(_Values(values))
+
+
 @dataclass(frozen=True)
 class FilePatterns:
     """Names of the files of a study, with the wildcards of the workflow: `{state}`, those of a cell
@@ -69,10 +81,10 @@ class FilePatterns:
         tables = scoring_of(self.study).further.values()
         return figures + [f"{self.study.paths.results}/{name}" for name in tables]
 
-    def cell_files(self, ending: str) -> list[str]:
-        """The files of all cells with an ending, such as `.parquet`."""
+    def cell_files(self, pattern: str) -> list[str]:
+        """This file of every cell, in the order of the study."""
         cells = next(iter(self.study.variants.values())).cells  # all variants have the same
-        return [f"{self.results}/cells/{cell}{ending}" for cell in cells]
+        return [fill_wildcards(pattern, **vars(cell)) for cell in cells]
 
     def state_files(self, pattern: str) -> Callable[[Wildcards], list[str]]:
         """A function of a job's wildcards: the names of a file of the datasets for each state that
@@ -81,7 +93,7 @@ class FilePatterns:
         def names(wildcards: Wildcards) -> list[str]:
             inputs = self.study.plan.data_labels[wildcards.get("variant", "")]
             return [
-                pattern.replace("{inputs}", inputs).replace("{state}", state)
+                fill_wildcards(pattern, inputs=inputs, state=state)
                 for state in self.study.data.states
                 if state == wildcards.get("state", state)
             ]
@@ -91,7 +103,7 @@ class FilePatterns:
     def variant_files(self, patterns: Iterable[str]) -> list[str]:
         """These files of every variant."""
         return [
-            pattern.replace("{variant}", variant)
+            fill_wildcards(pattern, variant=variant)
             for pattern in patterns
             for variant in (self.study.variants if self._variant else [""])
         ]
@@ -101,7 +113,7 @@ class FilePatterns:
         there is no such variant."""
         if not (latest := self.study.plan.latest_variant):
             return []
-        return [pattern.replace("{variant}", latest) for pattern in patterns]
+        return [fill_wildcards(pattern, variant=latest) for pattern in patterns]
 
     @property
     def _variant(self) -> list[str]:

@@ -9,7 +9,7 @@ from plfl import plugins
 from plfl.config.sections import Baselines
 from plfl.data import sources
 from plfl.experiments.scoring import Scoring, scoring_of
-from plfl.pipeline.file_patterns import Wildcards
+from plfl.pipeline.file_patterns import Wildcards, fill_wildcards
 from plfl.pipeline.fingerprint import digests_of, method_digest
 from plfl.pipeline.jobs import variant_of_job
 from plfl.plugins.registry import Section
@@ -94,11 +94,9 @@ class JobParameters:
             count = self._groups(wildcards)
             if count == 1:
                 return []
-            values = {"{inputs}": wildcards.get("inputs", ""), "{state}": wildcards["state"]}
-            name = pattern
-            for wildcard, value in values.items():
-                name = name.replace(wildcard, value)
-            return [*dict.fromkeys(name.replace("{group}", str(k)) for k in range(1, count + 1))]
+            groups = range(1, count + 1)
+            names = (fill_wildcards(pattern, **dict(wildcards.items()), group=k) for k in groups)
+            return [*dict.fromkeys(names)]
 
         return names
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from plfl.experiments.job_sizes import COMMON_AXES, cost_of_step, local_steps, stack_of
-from plfl.pipeline.file_patterns import Wildcards
+from plfl.pipeline.file_patterns import Wildcards, fill_wildcards
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import variant_of_job
 from plfl.plugins.registry import Algorithm
@@ -32,18 +32,8 @@ class TrainingRule:
 
     def files(self, pattern: str) -> list[str]:
         """The files that one job writes, one for each cell, given the pattern of their names."""
-        if not self.spanned_axes:
-            return [pattern]
-        values = dict.fromkeys(
-            tuple(str(getattr(cell, axis)) for axis in self.spanned_axes) for cell in self.cells
-        )
-        names = []
-        for cell_values in values:
-            name = pattern
-            for axis, value in zip(self.spanned_axes, cell_values, strict=True):
-                name = name.replace(f"{{{axis}}}", value)
-            names.append(name)
-        return names
+        spanned = ({axis: getattr(cell, axis) for axis in self.spanned_axes} for cell in self.cells)
+        return [*dict.fromkeys(fill_wildcards(pattern, **values) for values in spanned)]
 
     @property
     def job(self) -> str:

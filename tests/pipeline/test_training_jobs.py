@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from plfl.pipeline.file_patterns import CELL_NAME
+from plfl.pipeline.file_patterns import CELL_NAME, fill_wildcards
 from plfl.pipeline.training_jobs import TrainingJobs
 from plfl.study.plan import CELL_AXES
 from tests.helpers import tiny
@@ -21,11 +21,9 @@ def test_every_cell_is_trained_by_one_job(stack: str) -> None:
         common = [axis for axis in CELL_AXES if axis not in rule.spanned_axes]
         jobs = {tuple(str(getattr(cell, axis)) for axis in common) for cell in rule.cells}
         for values in jobs:
-            files = rule.files(CELL_NAME)
-            for axis, value in zip(common, values, strict=True):
-                files = [file.replace(f"{{{axis}}}", value) for file in files]
-            trained.update(files)
             wildcards = dict(zip(common, values, strict=True))
+            files = [fill_wildcards(file, **wildcards) for file in rule.files(CELL_NAME)]
+            trained.update(files)
             schemes = rule.schemes if "sharing" in rule.spanned_axes else [wildcards["sharing"]]
             cells = TrainingJobs(study).cells(wildcards)
             assert {*files} == {str(cell) for cell in cells if cell.sharing in schemes}
@@ -46,3 +44,15 @@ def test_clients_alone_train_once_for_all_methods_and_servers() -> None:
     assert alone.files("{sharing}-{method}-{server_opt}") == [
         name.replace("P3", "{sharing}") for name in names
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"state": "NY", "group": 2}, "data/NY-2.npz"),
+        ({"state": "{group}"}, "data/{group}-{group}.npz"),  # values are no patterns
+        ({"seed": 10}, "data/{state}-{group}.npz"),
+    ],
+)
+def test_wildcards_without_a_value_stay(values: dict[str, object], name: str) -> None:
+    assert fill_wildcards("data/{state}-{group}.npz", **values) == name

@@ -1,3 +1,10 @@
+# The files of a cell.
+RECORDS, FORECASTS, ERRORS = (
+    f"{RESULTS}/cells/{CELL_NAME}{ending}.parquet"
+    for ending in ("", ".forecasts", ".errors")
+)
+
+
 for training_rule in training.rules:
 
     rule:
@@ -6,11 +13,9 @@ for training_rule in training.rules:
         input:
             datasets=patterns.state_files(rules.windows.output.dataset),
         output:
-            records=training_rule.files(f"{RESULTS}/cells/{CELL_NAME}.parquet"),
-            forecasts=training_rule.files(
-                f"{RESULTS}/cells/{CELL_NAME}.forecasts.parquet"
-            ),
-            errors=training_rule.files(f"{RESULTS}/cells/{CELL_NAME}.errors.parquet"),
+            records=training_rule.files(RECORDS),
+            forecasts=training_rule.files(FORECASTS),
+            errors=training_rule.files(ERRORS),
         log:
             f"{RESULTS}/logs/train/{training_rule.log}.log",
         benchmark:
@@ -31,18 +36,11 @@ for training_rule in training.rules:
             "../scripts/train.py"
 
 
-# The outputs of all jobs that train, in the order of the study.
-RECORDS, FORECASTS, ERRORS = map(
-    patterns.cell_files, (".parquet", ".forecasts.parquet", ".errors.parquet")
-)
-CELLS = [*RECORDS, *FORECASTS, *ERRORS]
-
-
 rule collect:
     input:
-        records=RECORDS,
-        forecasts=FORECASTS,
-        errors=ERRORS,
+        records=patterns.cell_files(RECORDS),
+        forecasts=patterns.cell_files(FORECASTS),
+        errors=patterns.cell_files(ERRORS),
         baselines=patterns.state_files(rules.baselines.output.scores),
         baseline_forecasts=patterns.state_files(rules.baselines.output.forecasts),
         baseline_errors=patterns.state_files(rules.baselines.output.errors),
