@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 # Every worker of pytest-xdist would start a thread for every core. Threads that wait for a core
@@ -103,6 +104,15 @@ def few_lists_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
         if (module := sys.modules.get(name)) is not None:
             function = partial(operators, module._collect_all_valid_cia_ops)
             monkeypatch.setattr(module, "_collect_all_valid_cia_ops", function)
+
+
+@pytest.fixture(autouse=True)
+def few_stack_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch need not note, for each operation that it traces, where in the program that was,
+    which takes a third of the time of tracing."""
+    module = sys.modules.get("torch._subclasses.fake_tensor")
+    if module is not None:
+        monkeypatch.setattr(module, "traceback", SimpleNamespace(extract_stack=list))
 
 
 @pytest.fixture(autouse=True)
