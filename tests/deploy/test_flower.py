@@ -6,8 +6,10 @@ import re
 import shutil
 import signal
 import ssl
-import sys
+import time
+from functools import partial
 from http.client import HTTPSConnection
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,9 +18,9 @@ import yaml
 from plfl.base.errors import PlflError
 from plfl.cli import main as cli
 from plfl.data.sources import load_dataset
-from plfl.deploy import flower
+from plfl.deploy import client_host, flower, local
 from plfl.deploy.host import GRACE, Processes, free_port, new_secret
-from plfl.deploy.local import check, configuration_of_check
+from plfl.deploy.local import configuration_of_check
 from plfl.deploy.server_host import running_superlink
 from plfl.study import Study
 from tests.helpers.refusals import naming
@@ -33,15 +35,15 @@ PLAIN = SimpleNamespace(encrypt=lambda data: data, decrypt=lambda data: data)
 """A seal that leaves messages as they are."""
 
 
-def test_who_has_no_right_gets_nothing(tmp_path):
-    """One server, and at the same time all those whom it refuses or who refuse it."""
+def test_who_has_no_right_gets_nothing(tmp_path, monkeypatch, request, invoke, caplog):
+    """One server, and all those whom it refuses or who refuse it."""
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
     from plfl.deploy import certificates
 
+    request.addfinalizer(partial(os.umask, os.umask(0o077)))  # a client has a mask of its own
     certificates.make(tmp_path / "keys", [NAME, "9360002"])
     certificates.make(tmp_path / "other", [NAME])
     own, misled = (tmp_path / folder / "clients" / NAME for folder in ("keys", "other"))
-    second = own.with_name("9360002")
     stranger = tmp_path / "stranger"
     shutil.copytree(own, stranger)
     shutil.copy(misled / "client.key", stranger / "client.key")
@@ -50,38 +52,39 @@ def test_who_has_no_right_gets_nothing(tmp_path):
     load_dataset(Study.parse(study, "the test"), "NY")  # once for all
     port = free_port()
     server_keys = certificates.ServerKeys(tmp_path / "keys" / "server")
+
+    def refuse(name: str, keys: Path, seconds: int = 0) -> str:
+        """What the client says, which ends."""
+        words = ["--config", tmp_path / "study.yaml", "--building", NAME, "--keys", keys]
+        words += ["--server", f"127.0.0.1:{port}", "--retry-seconds", seconds]
+        words += ["--folder", tmp_path / f"folder-{name}"]
+        said: str = invoke("deploy", "client", *words, status=2).err
+        return said
+
     with (
         running_superlink(tmp_path / "server", "127.0.0.1", port, server_keys, 1) as server,
         Processes(tmp_path / "logs", 3 * GRACE) as processes,
     ):
-        shifted = dict(os.environ, SHIFT="-7200", PYTHONPATH=CLOCK)
-        hosts = {"misled": misled, "stranger": stranger, "late": own, "honest": second}
-        for name, folder in hosts.items():
-            command = [sys.executable, "-m", "plfl", "deploy", "client", "--config", "study.yaml"]
-            command += ["--building", folder.name if name == "honest" else NAME]
-            seconds = "1" if name == "late" else "0"
-            command += ["--server", f"127.0.0.1:{port}", "--retry-seconds", seconds]
-            command += ["--keys", str(folder), "--folder", str(tmp_path / f"folder-{name}")]
-            clock = shifted if name == "late" else None
-            processes.start(name, command, clock, folder=tmp_path)
         link = flower.Link(f"127.0.0.1:{port}", own / "server.crt")
-        local = flower.Link(f"127.0.0.1:{free_port()}")
-        keyless = flower.supernode(link, local, new_secret(tmp_path), tmp_path)
+        apps = flower.Link(f"127.0.0.1:{free_port()}")
+        keyless = flower.supernode(link, apps, new_secret(tmp_path), tmp_path)
         processes.start("keyless", keyless, flower.environment(tmp_path / "keyless"))
-        honest = processes.running["honest"]
-        ending = {n: process for n, process in processes.running.items() if process != honest}
-        codes = {name: process.wait(LIMIT) for name, process in ending.items()}
-        assert codes == {"misled": 2, "stranger": 2, "keyless": 1, "late": 2}
-        assert re.fullmatch(
-            rf"the clock of this machine is (2:00:0\d|1:59:5\d) behind .*; trying again for 1 s\n"
-            rf"plfl: client {NAME}: the clock .* set the clock, .*",
-            processes.tail("late"),
-        )
-        processes.stop("honest")
-        assert (honest.returncode, processes.tail("honest")) == (128 + signal.SIGTERM, "")
-        for name in ("misled", "stranger"):
-            assert f"client {NAME}: the server" in processes.tail(name)
-            assert "refuses it" in processes.tail(name)
+        # These wait for work, which the refused never get.
+        monkeypatch.setattr(flower, "superexec", lambda *about: ["sleep", str(LIMIT)])
+        for name, keys in {"misled": misled, "stranger": stranger}.items():
+            said = refuse(name, keys)
+            assert f"client {NAME}: the server" in said and "refuses it" in said
+        assert not caplog.messages
+        with monkeypatch.context() as late:
+            late.setenv("SHIFT", "-7200")
+            late.setenv("PYTHONPATH", CLOCK)
+            clock = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() - 7200)
+            late.setattr(client_host, "time", clock)
+            said = refuse("late", own, seconds=1)
+        behind = r"the clock of this machine is (2:00:0\d|1:59:5\d) behind .*"
+        assert re.fullmatch(f"{behind}; trying again for 1 s", "".join(caplog.messages))
+        assert re.fullmatch(f"plfl: client {NAME}: {behind} set the clock, .*\n", said)
+        assert processes.running["keyless"].wait(LIMIT) == 1
         assert "[code: 2001]" in processes.tail("keyless", 500)
         server.processes.check_running("superlink")
         # What wants no credentials is not passed on, neither here nor in disguise.
@@ -107,10 +110,23 @@ def test_a_federation_has_the_bits_of_the_simulator(monkeypatch):
     deploy-check` compares three clients, also with masked sums of networks and of trees; these are
     compared without Flower, too, see `protocol/test_secure.py`."""
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
+    ends = {}
+
+    class Watched(Processes):
+        """Processes whose ends are noted, with what they have said."""
+
+        def stop(self, *names):
+            running = dict(self.running)
+            super().stop(*names)
+            ends.update({name: (running[name].returncode, self.tail(name)) for name in names})
+
+    monkeypatch.setattr(local, "Processes", Watched)
     monkeypatch.setenv("PYTHONPATH", CLOCK)
     said = []
-    check(2, 1, said.append)
+    local.check(2, 1, said.append)
     assert said[-1] == "identical bits"
+    ended = 128 + signal.SIGTERM, ""
+    assert ends == {"server": (0, ""), NAME: ended, "9360002": ended}
 
 
 @pytest.fixture
