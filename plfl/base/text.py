@@ -73,8 +73,13 @@ def format_span(span: timedelta) -> str:
 
 
 def capitalise(text: str) -> str:
-    """A text with a capital first letter; unlike `str.capitalize`, it changes no other one."""
-    return text[:1].upper() + text[1:]
+    """A text with a capital first letter; unlike `str.capitalize`, it changes no other one, and
+    leaves names such as pFedMe as they are.
+
+    >>> capitalise("lower MASE"), capitalise("pFedMe")
+    ('Lower MASE', 'pFedMe')
+    """
+    return text if text[1:2].isupper() else text[:1].upper() + text[1:]
 
 
 def format_percent(percent: float, digits: int = 1) -> str:

@@ -160,7 +160,8 @@ class Algorithm(Section):
     name: ClassVar[str]
     """The name in configurations, which is also the name of the file."""
     label: ClassVar[str]
-    """The name in figures and reports; by default, the name of the class."""
+    """The name in figures and reports; by default, the name of the class. A comma and what follows
+    it are left out beside others."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:

@@ -233,7 +233,7 @@ def _compare_new_clients(study: Study, variants: Sequence[Variant]) -> Iterator[
             name = words.word_scheme(study, scheme)
             text = f"{name}: the others' model against the best naive forecast"
             sides = {"better": scheme, "than": ", ".join(naive)}
-            yield {"text": words.capitalise_sentence(study, text), **sides, **contest.row}
+            yield {"text": text, **sides, **contest.row}
 
 
 def _compare_axes(study: Study, variants: Sequence[Variant]) -> Iterator[dict[str, Any]]:

@@ -162,9 +162,9 @@ def describe_training(study: Study, sharing: str) -> str:
     return f"{sharing}: all {study.client_word}s train {shared} together{own_part}."
 
 
-def word_baseline(name: str) -> str:
-    """A baseline within a sentence: "ridge", "LightGBM"."""
-    label = baseline_label(name)
+def word_baseline(name: str, is_short: bool = False) -> str:
+    """A baseline within a sentence: "ridge, day and week lags"; `is_short`: "ridge"."""
+    label = baseline_label(name).partition(",")[0] if is_short else baseline_label(name)
     return (
         label[0].lower() + label[1:] if label[1:2].islower() and label[:8] != "LightGBM" else label
     )
@@ -215,7 +215,8 @@ def usual_forecaster(labels: Sequence[str]) -> str:
     others = [other_labels[0][0]]
     if remaining_count := len(other_labels) - 1:
         others.append(count_in_words(remaining_count, "other"))
-    return f"{'mostly ' * (2 * count > len(labels))}{first}, sometimes {join_words(others, 'or')}"
+    frequency = "mostly " if 2 * count > len(labels) else ""
+    return f"{frequency}{first}, sometimes {join_words(others, 'or')}"
 
 
 def word_side(
@@ -223,10 +224,12 @@ def word_side(
     names: Sequence[str],
     rival_names: Sequence[str] = (),
     means_every_name: bool = False,
+    is_first: bool = False,
 ) -> str:
     """A side of a comparison, given the `rival_names` of the other one: "the best federation
     among P1 (everything shared) and unseen (received without taking part)". `means_every_name`:
-    every one of the names is meant, not the best."""
+    every one of the names is meant, not the best. `is_first`: a sentence begins with it; names of
+    sharing schemes keep their first letter."""
     by_key = {axis.key: axis for axis in study.plan.axes}
     side, rivals = (
         [parse_name(text, study.plan.axes) for text in texts] for texts in (names, rival_names)
@@ -238,21 +241,27 @@ def word_side(
     words = []
     for labels, name in side:
         parts = [word_value(by_key[key], label, study.client_word) for key, label in labels.items()]
-        text = word_forecaster(study, name, len(schemes) > 1)
-        if name.is_baseline and len(names) > 1:
-            text = text.partition(",")[0]
+        text = (
+            word_baseline(name.method, is_short=True)
+            if name.is_baseline and len(names) > 1
+            else word_forecaster(study, name, len(schemes) > 1)
+        )
         if name.is_global and names_model and (labels, replace(name, is_global=False)) not in side:
             text += ", the server's model"
         words.append(text + (f" with {join_words(parts)}" if parts else ""))
     words = list(dict.fromkeys(words))
+    text, (_, first_name) = join_words(words), side[0]
     if len(words) == 1:
-        return words[0]
-    if means_every_name:
-        return f"each of {join_words(words)}"
+        is_scheme = first_name.sharing in study.sharing and first_name.method == ANY
+        return capitalise(text) if is_first and not is_scheme else text
     kinds = {find_kind(study, name) for _, name in side}
-    if kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
-        return f"{_KINDS[kinds.pop()]} among {join_words(words)}"
-    return f"the best of {join_words(words)}"
+    if means_every_name:
+        start = "each of"
+    elif kinds <= {FEDERATION, LOCAL} and len(kinds) == 1:
+        start = f"{_KINDS[kinds.pop()]} among"
+    else:
+        start = "the best of"
+    return f"{capitalise(start) if is_first else start} {text}"
 
 
 def word_crossing(study: Study, name: ForecasterName) -> str:
@@ -301,24 +310,26 @@ def word_claim(study: Study, named_claim: Claim) -> str:
         client_word=study.client_word, share=named_claim.share or 1
     )
     if named_claim.score == LOADS_SCORE:
-        sides = verb
+        sides = verb if start else capitalise(verb)
     else:
         # Where the sides differ in something that the claim is made for each of, all are meant.
         has_every_name = bool({"method", "client_opt"} & {*named_claim.each})
         pairs = (named_claim.better, named_claim.than), (named_claim.than, named_claim.better)
-        side_texts = [word_side(study, *pair, has_every_name) for pair in pairs]
+        better, than = (
+            word_side(study, *pair, has_every_name, is_first=not start and pair is pairs[0])
+            for pair in pairs
+        )
         if named_claim.share is not None:
             amount = (
-                f"{100 * named_claim.share:.4g} %"
+                f"{100 * named_claim.share:.4g} % of"
                 if named_claim.share < 1
                 else f"{named_claim.share:g} times"
             )
             score_name = named_claim.score.partition("_")[0]
-            preposition = "of " * (named_claim.share < 1)
-            verb = f"{score.of_share} {amount} {preposition}the {score_name} of"
+            verb = f"{score.of_share} {amount} the {score_name} of"
         elif named_claim.margin:
             verb = f"has an error at most {100 * named_claim.margin:g} % above that of"
-        sides = f"{side_texts[0]} {verb} {side_texts[1]}"
+        sides = f"{better} {verb} {than}"
     words = {"state": "state", "variant": "variant", "sharing": "sharing scheme"}
     words |= {"server_opt": "server optimiser", "client_opt": "local optimiser", "method": "method"}
     differ = (
@@ -330,15 +341,8 @@ def word_claim(study: Study, named_claim: Claim) -> str:
     if not any(name.sharing == ANY for name in names):
         differ.add("sharing")
     axes = [words[axis] for axis in named_claim.each if axis not in differ]
-    text = f"{start}{sides}" + (f", for every {join_words(axes)}" if axes else "")
-    return capitalise_sentence(study, text)
-
-
-def capitalise_sentence(study: Study, text: str) -> str:
-    """A sentence with a capital first letter. Names of sharing schemes, and such as pFedMe, keep
-    theirs."""
-    is_name = text.partition(" (")[0] in study.sharing or text[1].isupper()
-    return text if is_name else capitalise(text)
+    scope = f", for every {join_words(axes)}" if axes else ""
+    return f"{capitalise(start)}{sides}{scope}"
 
 
 # -- numbers of comparisons ------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from plfl.base.errors import ConfigError
+from plfl.config.sections import Claim
 from plfl.results import claims, words
 from plfl.results.comparisons import read
 from plfl.results.contenders import Contender
@@ -283,6 +284,27 @@ def test_no_effect_no_verdict(content: dict[str, Any]) -> None:
 def test_claims_are_said_in_words(file: str, said: str) -> None:
     study = Study.load(ROOT / file)
     assert any(said in words.word_claim(study, claim) for claim in study.claims)
+
+
+@pytest.mark.parametrize(
+    ("better", "start"),
+    [
+        (["unseen"], "unseen (received without taking part) has"),
+        (["unseen-fine_tuning"], "Fine-tuning has"),
+        (["unseen-pfedme"], "pFedMe has"),
+        (["unseen", "P3"], "The best of unseen (received"),
+        (["baseline-lightgbm_bagged"], "LightGBM, bagged has"),
+        (["baseline-ridge_lags"], "Ridge, day and week lags has"),
+        (["baseline-ridge_lags", "baseline-lightgbm_lags"], "The best without a federation among "),
+        (
+            ["baseline-ridge_lags", "baseline-lightgbm_lags", "unseen"],
+            "The best of ridge, ",
+        ),
+    ],
+)
+def test_a_claim_begins_with_a_capital_letter_or_a_name(better: list[str], start: str) -> None:
+    map_study = Study.load(ROOT / "config/map.yaml")
+    assert words.word_claim(map_study, Claim(better=better, than="P3")).startswith(start)
 
 
 def test_a_claim_may_have_words_of_its_own() -> None:
