@@ -62,7 +62,7 @@ class PublicBinGrowth:
         boosters = boost(binned_windows, settings, tree_choices)
         bins = bin_rows(grid, len(grid))
         clients = range(len(windows.dataset.clients))
-        parts = [
+        client_windows = [
             ClientWindows(*windows.stack_windows("train", [client]), learners={})
             for client in clients
         ]
@@ -70,12 +70,12 @@ class PublicBinGrowth:
             pairs = [*product(settings.leaves, settings.learning_rate)]
             first, times = (tree_choices[k][:2], 1) if tree_choices else (pairs[0], len(pairs))
             trees = boosters[k].num_trees()
-            self.bytes_up += times * self._model_bytes(parts, bins, first, level, trees)
+            self.bytes_up += times * self._model_bytes(client_windows, bins, first, level, trees)
         return boosters
 
     def _model_bytes(
         self,
-        parts: Sequence[ClientWindows],
+        client_windows: Sequence[ClientWindows],
         bins: Any,
         leaves_and_rate: tuple[int, float],
         level: float,
@@ -84,11 +84,14 @@ class PublicBinGrowth:
         """The bytes (N,) that clients send for a model of so many trees."""
         settings = bins, *leaves_and_rate, level, self.channel
         counts: RootCounts = {}
-        grown = grow(parts, *settings, counts=counts)
+        grown = grow(client_windows, *settings, counts=counts)
         first_bytes = self.channel.close_round()["bytes_up"]
         if self.channel.secrets is None or trees < 2:
             return trees * first_bytes
         tree = lightgbm.Booster(model_str=grown.text)
-        started = [part._replace(start=np.asarray(tree.predict(part.x))) for part in parts]
+        started = [
+            own_windows._replace(start=np.asarray(tree.predict(own_windows.x)))
+            for own_windows in client_windows
+        ]
         grow(started, *settings, purpose="second tree", counts=counts)
         return first_bytes + (trees - 1) * self.channel.close_round()["bytes_up"]

@@ -40,18 +40,18 @@ class PublicFit(FittedBaseline):
 
     def predict(self, client: int, starts: Starts) -> Floats:
         dataset, first = self.dataset, int(self.dataset.view.bounds[client, 0])
-        parts = 60 // dataset.interval
+        parts_of_hour = 60 // dataset.interval
         levels = self.levels or MEDIAN_LEVELS
         forecasts = np.full((len(starts), dataset.horizons, len(levels)), np.nan)
         ends = dataset.persistence_rows(starts) - first  # the last known row, as the client counts
         steps = dataset.look_ahead - 1 + np.arange(dataset.horizons)
-        usable = steps < LEAD_HOURS["day"] * parts
-        leads = np.arange(1, 1 + -(-int(steps[usable].max(initial=-1) + 1) // parts))
-        for pad in range(parts):
-            whole_hours = np.flatnonzero((ends + pad + 1) % parts == 0)
+        usable = steps < LEAD_HOURS["day"] * parts_of_hour
+        leads = np.arange(1, 1 + -(-int(steps[usable].max(initial=-1) + 1) // parts_of_hour))
+        for pad in range(parts_of_hour):
+            whole_hours = np.flatnonzero((ends + pad + 1) % parts_of_hour == 0)
             if not len(whole_hours) or not len(leads):
                 continue
-            last = (ends[whole_hours] + pad) // parts
+            last = (ends[whole_hours] + pad) // parts_of_hour
             readings = self._readings(client, pad)
             intervals = predict_intervals(self.model, readings, last, leads, levels)
             flat = intervals.reshape(len(whole_hours), -1, len(levels))
@@ -61,20 +61,22 @@ class PublicFit(FittedBaseline):
     def _readings(self, client: int, pad: int) -> MeterReadings:
         """The readings of a client in hours, of which the first lacks `pad` rows."""
         if (client, pad) not in self._meters:
-            dataset, parts = self.dataset, 60 // self.dataset.interval
+            dataset, parts_of_hour = self.dataset, 60 // self.dataset.interval
             first, end = dataset.view.bounds[client, [0, 3]].tolist()
-            end -= (end - first + pad) % parts
+            end -= (end - first + pad) % parts_of_hour
             load = np.concatenate([np.full(pad, np.nan), dataset.load[first:end]])
-            stamps = dataset.stamps[first:end].astype("datetime64[s]")[parts - 1 - pad :: parts]
-            readings = MeterReadings(load.reshape(-1, parts), stamps, dataset.interval)
+            stamps = dataset.stamps[first:end].astype("datetime64[s]")[
+                parts_of_hour - 1 - pad :: parts_of_hour
+            ]
+            readings = MeterReadings(load.reshape(-1, parts_of_hour), stamps, dataset.interval)
             self._meters[client, pad] = readings
         return self._meters[client, pad]
 
     def seen_client(self) -> str:
         """The name of a client on which the model was trained; empty if there is none."""
-        parts = 60 // self.dataset.interval
+        parts_of_hour = 60 // self.dataset.interval
         for client, name in enumerate(self.dataset.clients.tolist()):
-            for pad in range(parts):
+            for pad in range(parts_of_hour):
                 readings = self._readings(client, pad)
                 if is_seen(readings.hours.load, readings.stamps, self.model.marks):
                     return str(name)

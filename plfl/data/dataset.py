@@ -443,22 +443,22 @@ def form_of(dataset: Dataset) -> tuple[object, ...]:
     return (*columns, dataset.shape, *distances, *map(bool, sizes), *views, is_computed)
 
 
-def join_datasets(parts: Iterable[Dataset], folder: Path | None = None) -> Dataset:
+def join_datasets(datasets: Iterable[Dataset], folder: Path | None = None) -> Dataset:
     """The clients of several datasets, which are otherwise equal, as one dataset. Their rows are in
     unnamed temporary files in `folder`, or in memory."""
     names, scalings, federations, first_row = [], [], [], 0
     views: dict[ViewName, list[ClientView]] = {}
     rows = JoinedRows(folder)
-    for part in parts:
-        rows.append(part)
-        names.append(part.clients)
-        scalings.append(part.scaling)
-        federations.append(part.federation)
-        for view_name, view in part.views.items():
+    for client_dataset in datasets:
+        rows.append(client_dataset)
+        names.append(client_dataset.clients)
+        scalings.append(client_dataset.scaling)
+        federations.append(client_dataset.federation)
+        for view_name, view in client_dataset.views.items():
             views.setdefault(view_name, []).append(view.move(first_row))
-        first_row += len(part.load)
+        first_row += len(client_dataset.load)
     return rows.as_dataset(
-        part,
+        client_dataset,
         clients=np.concatenate(names),
         scaling=np.concatenate(scalings),
         federation=np.concatenate(federations),

@@ -82,9 +82,9 @@ def on_one_table(
         return parts
     series = cast(Mapping[str, Dataset], parts)
     whole_table, state_examples, first_client = join_datasets(series.values(), folder), {}, 0
-    for name, part in series.items():
-        state_examples[name] = whole_table.select(first_client + np.arange(len(part.clients)))
-        first_client += len(part.clients)
+    for name, dataset in series.items():
+        state_examples[name] = whole_table.select(first_client + np.arange(len(dataset.clients)))
+        first_client += len(dataset.clients)
     return state_examples
 
 

@@ -68,11 +68,11 @@ def build(
             window, because it is too short or has too many gaps.
     """
     limits = _common_limits(client_series, windows, limits, origin)
-    parts = (
+    client_datasets = (
         _build_views(name, table, windows, limits, origin, new)
         for name, table in _check_equal(client_series)
     )
-    dataset = join_datasets(parts, folder)
+    dataset = join_datasets(client_datasets, folder)
     if folder is None:
         computed = {name: getattr(dataset, name).every_row for name in COMPUTED_FIELDS}
         dataset = dataset.copy_on_rows(**computed)
@@ -106,8 +106,8 @@ def _build_views(
 
 
 def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
-    scaling, part = _scale_series(cut, windows, *_scales(cut, windows, limits))
-    dataset = _dataset(name, part, cut.edges)
+    scaling, series = _scale_series(cut, windows, *_scales(cut, windows, limits))
+    dataset = _dataset(name, series, cut.edges)
     view = dataset.view.hold_out(cut.held) if len(cut.held) else dataset.view
     scaling_text = np.array([json.dumps(scaling.as_record())])
     return replace(dataset, scaling=scaling_text, views={"train": view})
@@ -260,9 +260,11 @@ def _scale_series(
     cut: Cut, windows: Windows, offset: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> tuple[Scaling, covariates.Series]:
     """The scaling of a client, and its scaled series."""
-    part = _series(cut.table, windows, cut.training_rows, offset, scale)
-    last_stamp = part.stamps[cut.edges[0, 2] - 1]
-    return Scaling(offset, scale, *_limits(cut), covariates.estimate(part), known=last_stamp), part
+    series = _series(cut.table, windows, cut.training_rows, offset, scale)
+    last_stamp = series.stamps[cut.edges[0, 2] - 1]
+    return Scaling(
+        offset, scale, *_limits(cut), covariates.estimate(series), known=last_stamp
+    ), series
 
 
 def scaling_of_new(table: pd.DataFrame, windows: Windows, trained_scaling: Scaling) -> Scaling:
@@ -294,15 +296,15 @@ def build_later(
     replaces those of lags that are in a gap. If they `are_for_training`, all windows are;
     otherwise those that begin after `Scaling.known` are for test, and none is for training.
     """
-    part = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
-    part = replace(part, fills_lags=fills_lags)
-    end, known_rows = len(table), int((part.stamps <= scaling.known).sum())
+    series = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
+    series = replace(series, fills_lags=fills_lags)
+    end, known_rows = len(table), int((series.stamps <= scaling.known).sum())
     edges = np.array([[0, end, end, end] if are_for_training else [0, 0, known_rows, end]])
     # The estimates are not those of these readings.
     return replace(
-        _dataset(client, part, edges),
-        covariates=covariates.compute(part, scaling.covariates),
-        targets=compute_targets(part),
+        _dataset(client, series, edges),
+        covariates=covariates.compute(series, scaling.covariates),
+        targets=compute_targets(series),
         series_table=None,
     )
 
@@ -420,13 +422,13 @@ def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None
     first, test, end = _history(name, table, windows, origin, interval)
     held = held_out_rows(test - first, interval)
     needed_rows = windows.look_back + windows.farthest
-    parts = {
+    row_needs = {
         "history, less what is held out to choose on,": (test - first - held, needed_rows),
         "part of its history that is held out to choose on": (held, windows.horizons),
         "test set": (end - test, needed_rows),
     }
     share = "its fraction in windows.split"
-    _check_rows(name, parts, windows, share if windows.history is None else "windows.history")
+    _check_rows(name, row_needs, windows, share if windows.history is None else "windows.history")
     edges = np.array([[0, test - first, test - first, end - first]])
     return Cut(table.iloc[first:end], edges, np.array([held]))
 
@@ -451,21 +453,23 @@ def _history(
     return (0 if weeks is None else max(0, test - weeks * MINUTES_PER_WEEK // interval)), test, end
 
 
-def _check_rows(name: str, parts: dict[str, tuple[int, int]], windows: Windows, key: str) -> None:
+def _check_rows(
+    name: str, row_needs: dict[str, tuple[int, int]], windows: Windows, key: str
+) -> None:
     """Refuse parts of a series without a window. Each part has its number of rows and the least
     that it needs. `key`: that of the configuration which would give them more rows."""
-    for part, (rows, fewest_rows) in parts.items():
+    for part_name, (rows, fewest_rows) in row_needs.items():
         if rows < fewest_rows:
             horizon_text = (
                 f" + windows.horizons {windows.horizons} - 1" if windows.horizons > 1 else ""
             )
             text = (
-                f"its {part} has {rows} rows, but one window needs {fewest_rows} "
+                f"its {part_name} has {rows} rows, but one window needs {fewest_rows} "
                 f"(windows.look_back {windows.look_back} + windows.look_ahead "
                 f"{windows.look_ahead}{horizon_text})"
             )
             remedy = f"use a longer series, raise {key}, or use a shorter window"
-            kind = f"too few rows in the {part}"
+            kind = f"too few rows in the {part_name}"
             raise DataError(Problem(f"client {name}", text, remedy, name, kind))
 
 
@@ -475,8 +479,8 @@ def _cuts(name: str, row_count: int, windows: Windows) -> NDArray[np.int64]:
     cuts = np.round(shares * row_count).astype(np.int64)
     needed_rows = windows.look_back + windows.farthest
     sets = zip(SPLITS, windows.split, np.diff(cuts).tolist(), strict=True)
-    parts = {f"{split} set": (length, needed_rows) for split, share, length in sets if share}
-    _check_rows(name, parts, windows, "its fraction in windows.split")
+    row_needs = {f"{split} set": (length, needed_rows) for split, share, length in sets if share}
+    _check_rows(name, row_needs, windows, "its fraction in windows.split")
     return cuts
 
 

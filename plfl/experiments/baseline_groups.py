@@ -172,11 +172,14 @@ def _in_order(tables: Iterable[pd.DataFrame], order: Mapping[str, Sequence[str]]
     return table.iloc[np.lexsort(keys.T[::-1])].reset_index(drop=True)
 
 
-def _join_packed(parts: Sequence[Arrays], job_members: Sequence[NDArray[np.int64]]) -> Arrays:
-    """The packed baselines of all clients, baseline by baseline. They are taken out of `parts`."""
+def _join_packed(
+    packed_arrays: Sequence[Arrays], job_members: Sequence[NDArray[np.int64]]
+) -> Arrays:
+    """The packed baselines of all clients, baseline by baseline. They are taken out of
+    `packed_arrays`."""
     arrays_by_baseline: dict[str, dict[str, Any]] = {}
-    for part, clients in zip(parts, job_members, strict=True):
-        for path, array in part.items():
+    for own_arrays, clients in zip(packed_arrays, job_members, strict=True):
+        for path, array in own_arrays.items():
             name, _, key = path.partition("/")
             kept_arrays = arrays_by_baseline.setdefault(name, {})
             if key == WIDTHS_KEY:

@@ -183,23 +183,23 @@ def _contents(
 
 
 def join_files(
-    study: Study, state: str, dataset: Path, parts: Sequence[BaselineFiles], common: Path
+    study: Study, state: str, dataset: Path, job_files: Sequence[BaselineFiles], common: Path
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
     """What `evaluate_all` returns, from the files of all groups and what `write_common` saved. If a
     baseline failed for some clients only, all are evaluated again, here, so that it fails for all.
     """
-    scores = [read_table(part.scores) for part in parts]
+    scores = [read_table(own_files.scores) for own_files in job_files]
     if not have_same_failures(scores):
         log.warning("%s: a baseline failed for some clients: all are fitted again", state)
         return evaluate_all(study, state, dataset)
     results = []
-    for part, table in zip(parts, scores, strict=True):
-        saved = read_arrays(part.models)[0]
+    for own_files, table in zip(job_files, scores, strict=True):
+        saved = read_arrays(own_files.models)[0]
         totals = Totals.from_arrays(saved)
         assert totals is not None
         # Parquet has no stamps in seconds.
-        forecasts = read_table(part.forecasts).astype({"stamp": "datetime64[s]"})
-        tables = table, forecasts, read_table(part.errors)
+        forecasts = read_table(own_files.forecasts).astype({"stamp": "datetime64[s]"})
+        tables = table, forecasts, read_table(own_files.errors)
         results.append(GroupResults(*tables, Totals.other_arrays(saved), totals))
     names = [baseline.name for baseline in baselines_of(study)]
     all_results = join_groups(results, groups_of(study, state), names)

@@ -45,7 +45,7 @@ class Recorder:
         return cls(
             np.concatenate([recorder.clients for recorder in recorders]),
             np.concatenate([recorder.epochs_per_step for recorder in recorders]),
-            [part for recorder in recorders for part in recorder.tables],
+            [table for recorder in recorders for table in recorder.tables],
             pd.concat([recorder.week for recorder in recorders], ignore_index=True),
             pd.concat([recorder.errors for recorder in recorders], ignore_index=True),
         )
@@ -101,41 +101,43 @@ class Recorder:
         """Add a row for each client, split and model: its scores, and its cluster if it has one."""
         number = {name: i for i, name in enumerate(self.clients.tolist())}
         i = evaluation.scores["client"].map(number).to_numpy(np.int64)
-        part = evaluation.scores.assign(**{name: counts[i] for name, counts in traffic.items()})
-        part.insert(0, "round", t)
-        self.tables.append(part if clusters is None else part.assign(cluster=clusters[i]))
+        table = evaluation.scores.assign(**{name: counts[i] for name, counts in traffic.items()})
+        table.insert(0, "round", t)
+        self.tables.append(table if clusters is None else table.assign(cluster=clusters[i]))
 
     def copy_validation(self, choice_recorder: Self, t: int, last: int) -> None:
         """Copy the validation scores of another recorder up to round `t`; those of `t` become
         those of round `last`."""
-        own_parts = [part[part["split"] != "validation"] for part in self.tables]
+        own_parts = [table[table["split"] != "validation"] for table in self.tables]
         validation_parts = [
-            part[(part["split"] == "validation") & (part["round"] <= t)]
-            for part in choice_recorder.tables
+            table[(table["split"] == "validation") & (table["round"] <= t)]
+            for table in choice_recorder.tables
         ]
         moved = [
-            part.assign(round=part["round"].replace(t, last))
-            for part in validation_parts
-            if len(part)
+            table.assign(round=table["round"].replace(t, last))
+            for table in validation_parts
+            if len(table)
         ]
         self.tables = [*own_parts, *moved]
 
     def validation(self, t: int, model: ModelKind, task: Task) -> pd.DataFrame:
         """The validation scores after round `t`, a row per client."""
-        for part in self.tables:
-            if task.choosing_score not in part or t not in part["round"].to_numpy():  # of training
+        for table in self.tables:
+            if (
+                task.choosing_score not in table or t not in table["round"].to_numpy()
+            ):  # of training
                 continue
             is_of_round = (
-                (part["round"] == t) & (part["split"] == "validation") & (part["model"] == model)
+                (table["round"] == t) & (table["split"] == "validation") & (table["model"] == model)
             )
-            if len(rows := part[is_of_round]):
+            if len(rows := table[is_of_round]):
                 return rows
         raise KeyError(f"the models were not scored after round {t}")
 
     @property
     def steps(self) -> float:
         """Local steps of all clients so far, and of the members whose models others receive."""
-        return float(sum(part["steps"].sum() for part in self.tables if "steps" in part))
+        return float(sum(table["steps"].sum() for table in self.tables if "steps" in table))
 
     def model_scores(self, model: ModelKind) -> pd.DataFrame:
         """The scores of one model, with the records of the training that it came from."""

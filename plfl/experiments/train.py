@@ -154,13 +154,16 @@ class _TrialMaker:
             self._parts[key] = [
                 FoldTraining(cell, trained_candidate, fold) for fold in self._folds[fold_key]
             ]
-        parts = self._parts[key]
+        fold_trainings = self._parts[key]
         return Trial(
             equal_cells,
             digest(study.plan.settings(cell) | {"cell": cell.state}),
             candidate,
-            parts,
-            [Recorder.for_clients(part.dataset, study.federation) for part in parts],
+            fold_trainings,
+            [
+                Recorder.for_clients(fold_training.dataset, study.federation)
+                for fold_training in fold_trainings
+            ],
             last_round,
         )
 
@@ -225,7 +228,7 @@ class _Training:
         for end in sorted({trial.last_round for trial in self.trials}):
             self.running = [trial for trial in self.trials if trial.last_round >= end]
             if after < end:
-                federations = [part.federation for part in self._parts]
+                federations = [fold_training.federation for fold_training in self._parts]
                 run_rounds(
                     federations, self.trainer.engine, range(after + 1, end + 1), self._report
                 )
@@ -234,13 +237,21 @@ class _Training:
     @property
     def _parts(self) -> list[FoldTraining]:
         """The parts that train, each once."""
-        return list(dict.fromkeys(part for trial in self.running for part in trial.fold_trainings))
+        return list(
+            dict.fromkeys(
+                fold_training for trial in self.running for fold_training in trial.fold_trainings
+            )
+        )
 
     def _checkpoint_content(
         self,
     ) -> tuple[list[Federation], list[list[pd.DataFrame]], list[Recorder]]:
         """The federation, the records and the recorder of each part of each trial."""
-        federations = [part.federation for trial in self.trials for part in trial.fold_trainings]
+        federations = [
+            fold_training.federation
+            for trial in self.trials
+            for fold_training in trial.fold_trainings
+        ]
         recorders = [recorder for trial in self.trials for recorder in trial.recorders]
         return federations, [recorder.tables for recorder in recorders], recorders
 
@@ -250,18 +261,20 @@ class _Training:
             return 0
         federations, _, recorders = self._checkpoint_content()
         after, saved = self.checkpoint.load(federations)
-        for f, recorder, parts in zip(federations, recorders, saved, strict=after > 0):
+        for f, recorder, saved_tables in zip(federations, recorders, saved, strict=after > 0):
             # They were saved as one table, so each has the columns of all others, too.
             foreign = ["cluster"] if clusters_of(f) is None else []
-            recorder.tables = [part.drop(columns=foreign, errors="ignore") for part in parts]
+            recorder.tables = [
+                table.drop(columns=foreign, errors="ignore") for table in saved_tables
+            ]
         return after
 
     def _report(self, finished: list[Round]) -> None:
         """Record a finished round, and save it if that is due."""
         rounds = dict(zip(self._parts, finished, strict=True))
         for trial in self.running:
-            for part, recorder in zip(trial.fold_trainings, trial.recorders, strict=True):
-                self._record(trial, part, recorder, rounds[part])
+            for fold_training, recorder in zip(trial.fold_trainings, trial.recorders, strict=True):
+                self._record(trial, fold_training, recorder, rounds[fold_training])
         t = finished[0].t
         self.progress(t)
         checkpoint = self.checkpoint

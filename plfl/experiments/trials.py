@@ -59,8 +59,8 @@ class Trial:
 
     def models(self) -> Models:
         """The models of all clients, as they are written to files for `plfl forecast`."""
-        models = [part.models(self.method) for part in self.fold_trainings]
-        order = [part.fold.numbers for part in self.fold_trainings]
+        models = [fold_training.models(self.method) for fold_training in self.fold_trainings]
+        order = [fold_training.fold.numbers for fold_training in self.fold_trainings]
         if len(models) == 1:
             return models[0]
         place = np.argsort(np.concatenate([numbers for numbers in order if numbers is not None]))

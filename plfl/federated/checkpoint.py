@@ -57,7 +57,11 @@ class Checkpoint:
         kept until the new one is complete. KeyboardInterrupt: the round is saved, and the job was
         told to end."""
         federation_files, record_file = self._files(t, len(federations))
-        numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
+        numbered = [
+            table_of_round.assign(trial=i)
+            for i, tables in enumerate(records)
+            for table_of_round in tables
+        ]
         joined_records = pd.concat(numbered) if numbered else pd.DataFrame({"trial": []}, dtype=int)
         table = pa.Table.from_pandas(joined_records, preserve_index=False)
         # One federation at a time: two copies of all models may not fit into memory.
@@ -104,8 +108,10 @@ class Checkpoint:
         # A trial without participants so far has no records, but keeps its position.
         numbers = range(len(arrays))
         by_trial = dict(tuple(records.groupby("trial")))
-        parts = [[by_trial[i].drop(columns="trial")] if i in by_trial else [] for i in numbers]
-        return int(state["round"]), parts
+        tables_by_trial = [
+            [by_trial[i].drop(columns="trial")] if i in by_trial else [] for i in numbers
+        ]
+        return int(state["round"]), tables_by_trial
 
     def remove(self) -> None:
         """Delete the checkpoint of a finished job."""

@@ -138,7 +138,7 @@ def _by_value(values: Tensor | float | None) -> bytes | float | None:
     return values.cpu().numpy().tobytes() if isinstance(values, Tensor) else values
 
 
-class _Part:
+class _CohortSlice:
     """Some of the clients of a cohort, which train in one block."""
 
     def __init__(self, cohort: Cohort, index: slice):
@@ -309,46 +309,49 @@ def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]
     """Train the clients of `cohorts`; yield each cohort when its last client is done."""
     for block in _blocks(cohorts, engine):
         _train(block, engine)
-        yield from (part.cohort for part in block if part.is_last)
+        yield from (cohort_slice.cohort for cohort_slice in block if cohort_slice.is_last)
 
 
-def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_Part]]:
+def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_CohortSlice]]:
     """The clients of `cohorts` in blocks of models that can train together, each as large as the
     engine can take. A cohort begins only when there is room for it, so that few are in memory at
     once. Clients with a routine train only together with those of their own cohort."""
-    waiting: dict[tuple[object, ...], tuple[int, list[_Part]]] = {}
+    waiting: dict[tuple[object, ...], tuple[int, list[_CohortSlice]]] = {}
     for cohort in cohorts:
         routine = cohort.instructions.routine
         if routine is not None and routine.together:
-            yield [_Part(cohort, slice(len(cohort.clients)))]
+            yield [_CohortSlice(cohort, slice(len(cohort.clients)))]
             continue
         if (kind := cohort.kind) not in waiting:
-            waiting[kind] = engine.most_models(partial(_Part(cohort, slice(1)).begin, engine)), []
-        capacity, parts = waiting[kind]
+            waiting[kind] = (
+                engine.most_models(partial(_CohortSlice(cohort, slice(1)).begin, engine)),
+                [],
+            )
+        capacity, cohort_slices = waiting[kind]
         first, clients = 0, len(cohort.clients)
         if routine is not None:
             for first in range(0, clients, capacity):
-                yield [_Part(cohort, slice(first, min(first + capacity, clients)))]
+                yield [_CohortSlice(cohort, slice(first, min(first + capacity, clients)))]
             continue
         while first < clients:
-            end = min(clients, first + capacity - sum(map(len, parts)))
-            parts.append(_Part(cohort, slice(first, end)))
+            end = min(clients, first + capacity - sum(map(len, cohort_slices)))
+            cohort_slices.append(_CohortSlice(cohort, slice(first, end)))
             first = end
-            if sum(map(len, parts)) == capacity:
-                yield parts.copy()
-                parts.clear()
-    yield from (parts for _, parts in waiting.values() if parts)
+            if sum(map(len, cohort_slices)) == capacity:
+                yield cohort_slices.copy()
+                cohort_slices.clear()
+    yield from (cohort_slices for _, cohort_slices in waiting.values() if cohort_slices)
 
 
-def _train(parts: list[_Part], engine: Engine) -> None:
+def _train(cohort_slices: list[_CohortSlice], engine: Engine) -> None:
     """Train the models of some parts as one stack."""
-    if parts[0].cohort.instructions.routine is not None:
-        parts[0].run(engine)
+    if cohort_slices[0].cohort.instructions.routine is not None:
+        cohort_slices[0].run(engine)
         return
-    work = LocalWork.concat([part.begin(engine) for part in parts])
+    work = LocalWork.concat([cohort_slice.begin(engine) for cohort_slice in cohort_slices])
     losses = engine.train(work)
     first = 0
-    for part in parts:
-        rows = slice(first, first + len(part))
-        part.take(work.select(rows), losses[rows])
+    for cohort_slice in cohort_slices:
+        rows = slice(first, first + len(cohort_slice))
+        cohort_slice.take(work.select(rows), losses[rows])
         first = rows.stop

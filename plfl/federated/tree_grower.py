@@ -100,7 +100,7 @@ class TreeGrower:
         leaves: list[dict[int, NDArray[np.int16]]] = [{} for _ in tables]
         for client_group in client_groups:
             for o, (loss, target) in enumerate(self.losses):
-                parts = [
+                client_windows = [
                     ClientWindows(
                         tables[k].x.numpy(),
                         tables[k].y.reshape(len(tables[k].y), -1)[:, target].numpy(),
@@ -112,7 +112,7 @@ class TreeGrower:
                 ]
                 numbers = [clients[k] for k in client_group] if channel else None
                 grown = grow(
-                    parts,
+                    client_windows,
                     self._bins,
                     self.leaves,
                     self.rate,

@@ -171,7 +171,7 @@ def releases(leaves: int) -> int:
 
 
 def grow(
-    parts: Sequence[ClientWindows],
+    client_windows: Sequence[ClientWindows],
     bins: lightgbm.Dataset,
     leaves: int,
     rate: float,
@@ -188,7 +188,7 @@ def grow(
     If a client fails, the others grow the tree again without it.
 
     Args:
-        parts: the windows of the clients.
+        client_windows: the windows of the clients.
         bins: those of all clients.
         leaves: most leaves of the tree.
         rate: factor of their values.
@@ -211,14 +211,14 @@ def grow(
     """
     if noise is not None and loss != 0.5:
         raise ValueError("noise is for the L1 error only, whose gradients are 1, 0 and -1")
-    channel = channel or Channel(0, len(parts))
+    channel = channel or Channel(0, len(client_windows))
     if channel.secrets is not None and (noise is not None or not isinstance(loss, float)):
         raise ValueError("only gradients that are whole numbers, without noise, can be masked")
     check_layout()
     parameters = SETTINGS | {"num_leaves": leaves, "learning_rate": rate}
     parameters["max_bin"] = bins.get_params()["max_bin"]
     bounds = None if windows is None else Bounds(windows, largest_slope(loss))
-    members = [*range(len(parts))]
+    members = [*range(len(client_windows))]
     for attempt in numbered():
         client_numbers = members if numbers is None else [numbers[k] for k in members]
         if channel.secrets is not None and channel.count_exchanging(members) < FEWEST_MASKED:
@@ -228,7 +228,7 @@ def grow(
         masked = _tree_masks(channel, f"{purpose}/{attempt}", loss, leaves, known_counts)
         server = Server(channel, client_numbers, _counts(bins), noise, bounds, masked)
         clients = [
-            GrowingClient(server, rank, parts[k], bins, parameters, loss)
+            GrowingClient(server, rank, client_windows[k], bins, parameters, loss)
             for rank, k in enumerate(members)
         ]
         with _turns():

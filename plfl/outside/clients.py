@@ -88,15 +88,15 @@ class Client:
     relative: bool
     """Whether `y` is a change from the last row, so that `base` differs between windows."""
 
-    def flat(self, part: str) -> SinglePrecision:
+    def flat(self, split: str) -> SinglePrecision:
         """All inputs (W, T * F + G) of a set (`train`, `val` or `test`): rows, then covariates."""
-        rows, covariates = getattr(self, f"X_{part}"), getattr(self, f"C_{part}")
+        rows, covariates = getattr(self, f"X_{split}"), getattr(self, f"C_{split}")
         return np.concatenate([rows.reshape(len(rows), -1), covariates], axis=1)
 
-    def kwh(self, outputs: NDArray[Any], part: str = "test") -> NDArray[np.float64]:
+    def kwh(self, outputs: NDArray[Any], split: str = "test") -> NDArray[np.float64]:
         """Loads in kWh per interval, given outputs (W, ...) for the windows of a set."""
         outputs = np.asarray(outputs, float)
-        base = getattr(self, f"base_{part}")
+        base = getattr(self, f"base_{split}")
         return np.asarray(base.reshape(-1, *[1] * (outputs.ndim - 1)) + self.scale * outputs)
 
     def predictions(self, outputs: NDArray[Any], seed: int = 0) -> pd.DataFrame:
@@ -265,16 +265,16 @@ def export(study: Study, folder: Path) -> list[Path]:
         paths.append(folder / client.origin / f"{client.name}.npz")
         with atomic(paths[-1]) as temporary:
             np.savez(temporary, **{f.name: getattr(client, f.name) for f in fields(client)})
-        tables.extend(_windows(client, part) for part in SHORT.values())
+        tables.extend(_windows(client, split) for split in SHORT.values())
     paths.append(folder / CLIENTS_FILE)
     with atomic(paths[-1]) as temporary:
         pd.concat(tables).to_parquet(temporary, index=False, compression="zstd")
     return paths
 
 
-def _windows(client: Client, part: str) -> pd.DataFrame:
+def _windows(client: Client, split: str) -> pd.DataFrame:
     columns: dict[str, Any] = {"client": client.name, "origin": client.origin}
-    columns |= {"federation": client.federation, "split": part, "x": list(client.flat(part))}
-    columns["y"] = list(getattr(client, f"y_{part}"))
-    columns |= {"base": getattr(client, f"base_{part}"), "scale": client.scale}
+    columns |= {"federation": client.federation, "split": split, "x": list(client.flat(split))}
+    columns["y"] = list(getattr(client, f"y_{split}"))
+    columns |= {"base": getattr(client, f"base_{split}"), "scale": client.scale}
     return pd.DataFrame(columns)

@@ -310,15 +310,20 @@ def score_rivals(
 
 def rank_forecasters(score_sets: dict[str, list[WeeklyScores]], metric: str) -> pd.DataFrame:
     """The rows of `ScoredPredictions.table`; forecasters without a score come last."""
-    rows, own_parts = [], {(part.origin, part.state): part for part in score_sets[SUBMISSION]}
+    rows, own_parts = (
+        [],
+        {(score_set.origin, score_set.state): score_set for score_set in score_sets[SUBMISSION]},
+    )
     for name, parts in score_sets.items():
         row: dict[str, Any] = {"forecaster": name}
         own_scores = pool(parts)
-        by_place = {(part.origin, part.state): part for part in parts}
+        by_place = {(score_set.origin, score_set.state): score_set for score_set in parts}
         if by_place.keys() == own_parts.keys() and own_scores.scored_differences:
             row[metric], (row["low"], row["high"]) = own_scores.effect, own_scores.interval
             if name != SUBMISSION:
-                leads = [_lead(part, by_place[place]) for place, part in own_parts.items()]
+                leads = [
+                    _lead(score_set, by_place[place]) for place, score_set in own_parts.items()
+                ]
                 lead = pool(leads)
                 row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
         rows.append(row)

@@ -73,13 +73,15 @@ def keep_models(
     for state, path in datasets.items():
         dataset, fitted_file = Dataset.load_file(path), fitted_files[state]
         packed, _ = read_arrays(fitted_file)
-        part = _StateModels(study, tables, state, dataset, fitted_file, packed, folder)
-        part.keep_cells()
-        part.keep_baselines()
-        part.add_errors(kept_errors)
+        state_models = _StateModels(study, tables, state, dataset, fitted_file, packed, folder)
+        state_models.keep_cells()
+        state_models.keep_baselines()
+        state_models.add_errors(kept_errors)
         validation = errors_on_validation(tables)
-        scores_as_new += score_as_new(study, state, dataset, [*part.totals], validation, packed)
-        rows += part.rows
+        scores_as_new += score_as_new(
+            study, state, dataset, [*state_models.totals], validation, packed
+        )
+        rows += state_models.rows
     _remove_other_models(folder, {row["file"] for row in rows})
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
     new_table = pd.DataFrame(scores_as_new, columns=[*NEW_COLUMNS])

@@ -81,14 +81,14 @@ class MeterReadings:
         if not len(known_rows):
             raise DataError(Problem("", "it has no reading", "look at the meter"))
         load = load.iloc[: known_rows[-1] + 1]
-        parts = 60 // minutes
-        row_count = -(-len(load) // parts)
-        values = np.full(row_count * parts, np.nan)
+        parts_of_hour = 60 // minutes
+        row_count = -(-len(load) // parts_of_hour)
+        values = np.full(row_count * parts_of_hour, np.nan)
         values[-len(load) :] = load.to_numpy(float)
         ends = load.index.to_numpy("datetime64[s]")[-1] - np.arange(row_count)[
             ::-1
         ] * np.timedelta64(3600, "s")
-        readings = cls(values.reshape(row_count, parts), ends, minutes)
+        readings = cls(values.reshape(row_count, parts_of_hour), ends, minutes)
         hours = readings.hours.load[-CONTEXT:]
         if np.isfinite(hours).sum() < FEWEST_CONTEXT_HOURS:
             raise DataError(
@@ -123,7 +123,7 @@ class MeterReadings:
         the hours: in the proportions of the same hours of the last four weeks, drawn towards an
         even division where few are known. If one of their intervals has a negative load, the sum
         of an hour can be near 0, and the differences from the hour's mean count instead."""
-        parts = self.load.shape[1]
+        parts_of_hour = self.load.shape[1]
         days = np.arange(1, CONTEXT // HOURS_PER_DAY + 1)
         row_numbers = (last + lead)[:, None] - HOURS_PER_DAY * days
         is_known = (row_numbers >= 0) & (row_numbers <= last[:, None])
@@ -132,10 +132,10 @@ class MeterReadings:
         count = np.isfinite(earlier[..., 0]).sum(axis=1)[:, None]
         sums = np.nansum(earlier, axis=1)
         even = USUAL_DAYS * np.maximum(sums.sum(axis=1, keepdims=True), 1e-9) / np.maximum(count, 1)
-        shares = sums + even / parts
+        shares = sums + even / parts_of_hour
         divided = (shares / shares.sum(axis=1, keepdims=True))[..., None] * loads[:, None, :]
         differences = (sums - sums.mean(axis=1, keepdims=True)) / (count + USUAL_DAYS)
-        shifted = loads[:, None, :] / parts + differences[..., None]
+        shifted = loads[:, None, :] / parts_of_hour + differences[..., None]
         has_negative = np.any(earlier < 0, axis=(1, 2), keepdims=True)
         return np.asarray(np.where(has_negative, shifted, divided), float)
 
@@ -178,8 +178,8 @@ def predict_intervals(
             np.interp(levels, PUBLIC_LEVELS, unit) for unit in np.eye(len(PUBLIC_LEVELS))
         ]
         hours = quantiles @ np.array(shares_of_levels)
-    parts = readings.divide(last_rows, lead, hours)
-    return parts.reshape(len(last), len(leads), -1, len(levels))
+    forecasts_of_parts = readings.divide(last_rows, lead, hours)
+    return forecasts_of_parts.reshape(len(last), len(leads), -1, len(levels))
 
 
 @dataclass(frozen=True)
@@ -300,9 +300,9 @@ class _Forecaster:
 
     def _ends(self, windows: _Windows) -> pd.DatetimeIndex:
         """The ends of the intervals of windows."""
-        parts = self.readings.load.shape[1]
+        parts_of_hour = self.readings.load.shape[1]
         hours = self.readings.stamps[windows.last] + windows.lead * np.timedelta64(3600, "s")
-        offsets = np.arange(parts)[::-1] * np.timedelta64(60 * self.readings.minutes, "s")
+        offsets = np.arange(parts_of_hour)[::-1] * np.timedelta64(60 * self.readings.minutes, "s")
         return pd.DatetimeIndex((hours[:, None] - offsets).ravel(), name="timestamp")
 
     def _table(self, windows: _Windows, parts: Floats) -> pd.DataFrame:

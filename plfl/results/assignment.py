@@ -232,9 +232,12 @@ def mixture(
         assignments[client].combination not in by_combination for client in clients
     ):
         return None
-    parts = [by_combination[assignments[client].combination] for client in clients]
+    assigned_forecasters = [by_combination[assignments[client].combination] for client in clients]
     weekly = np.concatenate(
-        [part.select([client]) for part, client in zip(parts, clients, strict=True)]
+        [
+            assigned_forecaster.select([client])
+            for assigned_forecaster, client in zip(assigned_forecasters, clients, strict=True)
+        ]
     )
     numbers = [forecasters[0].clients.index(client) for client in clients]
     errors = [assignments[client].validation for client in clients]

@@ -78,16 +78,22 @@ def write_tables(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     source = study.data.source
     summaries: list[pd.DataFrame] = []
     cells = files.cells.values()
-    records = [part.records for part in cells]
+    records = [record_files.records for record_files in cells]
     join_tables(
         records, folder / "records.parquet", lambda t: summaries.append(summarise(t, source))
     )
-    join_tables([part.forecasts for part in cells], folder / "forecasts.parquet")
-    join_tables([part.errors for part in (*cells, *files.baselines)], folder / "errors.parquet")
+    join_tables([record_files.forecasts for record_files in cells], folder / "forecasts.parquet")
+    join_tables(
+        [record_files.errors for record_files in (*cells, *files.baselines)],
+        folder / "errors.parquet",
+    )
     compared: list[pd.DataFrame] = []
-    scores = [part.records for part in files.baselines]
+    scores = [record_files.records for record_files in files.baselines]
     join_tables(scores, folder / "baselines.parquet", compared.append)
-    join_tables([part.forecasts for part in files.baselines], folder / "baseline_forecasts.parquet")
+    join_tables(
+        [record_files.forecasts for record_files in files.baselines],
+        folder / "baseline_forecasts.parquet",
+    )
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in files.datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     baseline_summary = summarise_baselines(pd.concat(compared), source)
@@ -112,8 +118,14 @@ def collect(
         },
     }
     summary = gather(study, files, folder)
-    parts = [*files.cells.values(), *files.baselines]
-    conclude(folder, summary, facts, git, versions_of([part.records for part in parts]))
+    files_of_all = [*files.cells.values(), *files.baselines]
+    conclude(
+        folder,
+        summary,
+        facts,
+        git,
+        versions_of([record_files.records for record_files in files_of_all]),
+    )
     if study.task.forecasts:
         rows = summarise_use(Variant("", {}, Tables(folder)))
         write_csv(with_baselines(summary, rows), folder / "summary.csv")

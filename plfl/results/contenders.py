@@ -273,7 +273,7 @@ class Mixture(Contender):
     is_mixture = True
 
     @property
-    def parts(self) -> list[tuple[Contender, list[str]]]:
+    def members(self) -> list[tuple[Contender, list[str]]]:
         """Its forecasters with the clients of each."""
         name = self.forecaster.combination.sharing
         clients_of: dict[Combination, list[str]] = {}
@@ -289,7 +289,7 @@ class Mixture(Contender):
     @property
     def contenders(self) -> list[Contender]:
         """Its forecasters."""
-        return [part for part, _ in self.parts]
+        return [member for member, _ in self.members]
 
     @property
     def label(self) -> str:
@@ -297,39 +297,41 @@ class Mixture(Contender):
 
     @property
     def labels(self) -> list[str]:
-        return [part.label for part, clients in self.parts for _ in clients]
+        return [member.label for member, clients in self.members for _ in clients]
 
     @property
     def label_with_name(self) -> str:
-        labels = [part.label_with_name for part, clients in self.parts for _ in clients]
+        labels = [member.label_with_name for member, clients in self.members for _ in clients]
         return words.word_mixture(labels, self.study.client_word)
 
     @property
     def is_trained(self) -> bool:
-        return any(part.is_trained for part in self.contenders)
+        return any(member.is_trained for member in self.contenders)
 
     @property
     def schemes(self) -> list[str]:
-        return list(dict.fromkeys(scheme for part in self.contenders for scheme in part.schemes))
+        return list(
+            dict.fromkeys(scheme for member in self.contenders for scheme in member.schemes)
+        )
 
     @property
     def crosses(self) -> str:
-        return max((part.crosses for part in self.contenders), key=get_args(Crosses).index)
+        return max((member.crosses for member in self.contenders), key=get_args(Crosses).index)
 
     @property
     def sends_open_sums(self) -> bool:
-        return any(part.sends_open_sums for part in self.contenders)
+        return any(member.sends_open_sums for member in self.contenders)
 
     @property
     def bytes_down(self) -> float:
-        return sum(part.bytes_down for part in self.contenders)
+        return sum(member.bytes_down for member in self.contenders)
 
     @property
     def bytes_up(self) -> float:
         contenders = self.contenders
-        forecasters = [part.forecaster for part in contenders]
+        forecasters = [member.forecaster for member in contenders]
         baselines = [f.combination.method for f in forecasters if f.is_baseline]
-        trained = (part.bytes_up for part in contenders if not part.forecaster.is_baseline)
+        trained = (member.bytes_up for member in contenders if not member.forecaster.is_baseline)
         return sum(self._own_bytes(baselines).values()) + sum(trained)
 
     def _own_bytes(self, names: Iterable[str]) -> dict[str, float]:
@@ -347,9 +349,9 @@ class Mixture(Contender):
         return float(self.by_client(score).mean())
 
     def by_client(self, score: str) -> pd.Series[float]:
-        return pd.concat([part.by_client(score)[clients] for part, clients in self.parts])
+        return pd.concat([member.by_client(score)[clients] for member, clients in self.members])
 
     def counted_cost(self, column: str) -> float:
         if column == "bytes_down":
-            return sum(part.counted_cost(column) for part in self.contenders)
+            return sum(member.counted_cost(column) for member in self.contenders)
         return super().counted_cost(column)

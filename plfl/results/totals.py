@@ -104,12 +104,12 @@ class Totals:
             sums[row_numbers] += numbers[name]
 
     @classmethod
-    def join(cls, parts: Sequence[Totals]) -> Totals:
+    def join(cls, state_totals: Sequence[Totals]) -> Totals:
         """The totals of all clients of several."""
-        total = cls(parts[0].forecasters, parts[0].loads["truth"].shape[1])
-        for part in parts:
-            total._add_sums(part.made_at, part.clients, part._sums)
-            for name, errors in part._errors.items():
+        total = cls(state_totals[0].forecasters, state_totals[0].loads["truth"].shape[1])
+        for totals in state_totals:
+            total._add_sums(totals.made_at, totals.clients, totals._sums)
+            for name, errors in totals._errors.items():
                 total._errors[name] += errors
         return total
 

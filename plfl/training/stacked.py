@@ -190,13 +190,15 @@ class Stacked:
         fresh = not work.moments.steps.any()
         losses = []
         for rows, size in split(len(work.rows), self.stack_sizes(work)):
-            part = stack = work.select(rows)
-            if size > len(part.rows):
+            own_work = stack = work.select(rows)
+            if size > len(own_work.rows):
                 numbers = torch.arange(size, device=self.device)
-                stack = part.select(numbers.clamp(max=len(part.rows) - 1))
-            losses.append(Stack(self, stack, fresh).train()[: len(part.rows)])
-            if stack is not part:
-                for target, source in zip(part.trained_tensors, stack.trained_tensors, strict=True):
+                stack = own_work.select(numbers.clamp(max=len(own_work.rows) - 1))
+            losses.append(Stack(self, stack, fresh).train()[: len(own_work.rows)])
+            if stack is not own_work:
+                for target, source in zip(
+                    own_work.trained_tensors, stack.trained_tensors, strict=True
+                ):
                     target.copy_(source[: len(target)])
         return torch.cat(losses)
 

@@ -217,9 +217,9 @@ class LocalWork(RowTensors):
         return whole_task.map(lambda rows: rows[index])
 
     @classmethod
-    def concat(cls, parts: Sequence[LocalWork]) -> LocalWork:
-        """One work for the rows of all `parts`, which are otherwise equal."""
-        first, *other_parts = parts
+    def concat(cls, works: Sequence[LocalWork]) -> LocalWork:
+        """One work for the rows of all `works`, which are otherwise equal."""
+        first, *other_parts = works
         return first.map(lambda *rows: torch.cat(rows), *other_parts) if other_parts else first
 
 

@@ -287,15 +287,15 @@ def reported_part(cohort: Cohort, loss_and_steps: Mapping[int, tuple[float, floa
 
     Their other results are unknown; the server receives them when the cohort is closed.
     """
-    part = copy.copy(cohort)
-    part.clients = torch.tensor([*loss_and_steps])
+    reported_cohort = copy.copy(cohort)
+    reported_cohort.clients = torch.tensor([*loss_and_steps])
     losses, steps = zip(*loss_and_steps.values(), strict=True)
-    part.losses = torch.tensor(losses, dtype=torch.float64)
-    part.steps = torch.tensor(steps, dtype=cohort.steps.dtype) - cohort.instructions.skip
-    part.update = _unknown(cohort.update[: len(loss_and_steps)])
+    reported_cohort.losses = torch.tensor(losses, dtype=torch.float64)
+    reported_cohort.steps = torch.tensor(steps, dtype=cohort.steps.dtype) - cohort.instructions.skip
+    reported_cohort.update = _unknown(cohort.update[: len(loss_and_steps)])
     if cohort.gradients is not None:
-        part.gradients = part.update.clone()
-    return part
+        reported_cohort.gradients = reported_cohort.update.clone()
+    return reported_cohort
 
 
 def expected_messages(
