@@ -1,6 +1,5 @@
 """Train cells of one or several states."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from plfl.base.interrupts import exit_on_ctrl_c
@@ -12,24 +11,19 @@ from plfl.base.lazy import pause_garbage_collection
 with pause_garbage_collection():
     from plfl.pipeline.jobs import job
     from plfl.pipeline.training import train_cells
+    from plfl.pipeline.training_jobs import TrainingJobs
     from plfl.results.records import RecordFiles
-    from plfl.study import Cell, Study
-
-
-def by_cell(study: Study, records: Iterable[str]) -> dict[Cell, RecordFiles]:
-    """The files of every cell; those of its records are named after the cells."""
-    names = {str(cell): cell for cell in study.cells}
-    return {
-        names[path.stem]: RecordFiles.in_folder(path.parent, path.stem)
-        for path in map(Path, records)
-    }
-
 
 if __name__ == "__main__":
     with job(snakemake) as study:
+        outputs, datasets = snakemake.output, snakemake.input.datasets
+        cells = TrainingJobs(study).cells(snakemake.wildcards)
+        files = zip(outputs.records, outputs.forecasts, outputs.errors, strict=True)
+        files_of_cells = [RecordFiles(*map(Path, paths)) for paths in files]
+        states = dict.fromkeys(cell.state for cell in cells)
         train_cells(
             study,
-            by_cell(study, snakemake.output.records),
-            {path.stem: path for path in map(Path, snakemake.input.datasets)},
+            dict(zip(cells, files_of_cells, strict=True)),
+            dict(zip(states, map(Path, datasets), strict=True)),
             label="-".join(snakemake.wildcards) or study.name,
         )
