@@ -102,7 +102,7 @@ class Contents:
             "format": FORMAT,
             "version": __version__,
             "study": self.study.description(),
-            "code": plugins.digests_of(self.study.description()),
+            "code": plugins.digest_named_files(self.study.description()),
             "cell": asdict(self.cell),
             "parameters": {
                 name: list(shape) for name, shape in self.study.plan.layout.all_shapes.items()

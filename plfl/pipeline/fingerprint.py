@@ -6,8 +6,8 @@ Snakemake tracks the script of a rule, but not the modules that the script impor
 Two other digests of code answer other questions, and follow no imports.
 `plfl.plugins.Plugin.digest` says which plug-in defines a cell or a model, in any version of plfl:
 it is one of their settings, which a server compares with those of its clients.
-`plfl.plugins.digests_of` says which Python files results name, so that one that has changed or is
-not trusted does not run: files of models have it.
+`plfl.plugins.digest_named_files` says which Python files results name, so that one that has changed
+or is not trusted does not run: files of models have it.
 """
 
 import ast

@@ -141,7 +141,7 @@ def check_trust(study: object, source: str, digests: Mapping[str, str] | None = 
         )
 
 
-def digests_of(study: object) -> dict[str, str]:
+def digest_named_files(study: object) -> dict[str, str]:
     """SHA-256 of the Python files that a configuration names, by path; see `check_trust`."""
     return {file.as_posix(): sha256(file) for file in _files_in(study)}
 

@@ -218,7 +218,7 @@ def files(package: str) -> dict[str, str]:
         for point in points.select(group=ENTRY_POINTS)
         for folder in folders_of(point.value, [package])
     }
-    # The first version had one group per folder, which packages made for it still name.
+    # Version 0.1 had one group per folder. They are read until version 1.0.
     folders |= {point.value for point in points.select(group=package)}
     for folder in (package, *sorted(folders)):
         for info in pkgutil.iter_modules(_import(folder).__path__):

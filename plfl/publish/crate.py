@@ -21,7 +21,7 @@ from plfl.base.text import list_names
 from plfl.experiments.scoring import scoring_of
 from plfl.federated.privacy.statement import state_for_readers
 from plfl.forecast.kept_errors import LEADS_FILE, NEW_FILE, SUMS_FILE
-from plfl.plugins import digests_of
+from plfl.plugins import digest_named_files
 from plfl.report import page, variants_page
 from plfl.report.rendering import as_yaml
 from plfl.report.reporting import figures_of, make
@@ -171,7 +171,7 @@ def _choose_files(
         raise ResultsError(
             Problem(results, "holds no models", "leave out --models, or run the study")
         )
-    figures, own_code = figures_of(results, study), digests_of(study.description())
+    figures, own_code = figures_of(results, study), digest_named_files(study.description())
     figure_files = [] if has_own_meters else figures.glob("*.*")
     files |= {f"figures/{path.name}": path for path in figure_files}
     files |= {name: Path(name) for name in own_code}
