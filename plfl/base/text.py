@@ -36,15 +36,15 @@ def list_names(names: Sequence[str], limit: int) -> str:
 
 def count_in_words(number: int, noun: str) -> str:
     """A number of things in words: `1 value`, `2 values`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def counted_names(names: Sequence[str], noun: str = "meter") -> str:
     """The number of meters and the first names: `56 meters (a, b, c …)`; of one, its name."""
     if len(names) == 1:
         return names[0]
-    shown = ", ".join(names[:MOST_NAMES]) + " …" * (len(names) > MOST_NAMES)
-    return f"{count_in_words(len(names), noun)} ({shown})"
+    end = " …" if len(names) > MOST_NAMES else ""
+    return f"{count_in_words(len(names), noun)} ({', '.join(names[:MOST_NAMES])}{end})"
 
 
 def short_number(number: float) -> str:
@@ -69,7 +69,7 @@ def format_span(span: timedelta) -> str:
     if span < timedelta(hours=1):
         return count_in_words(round(span / timedelta(minutes=1)), "minute")
     hours = short_number(span / timedelta(hours=1))
-    return f"{hours} hour{'s' * (hours != '1')}"
+    return "1 hour" if hours == "1" else f"{hours} hours"
 
 
 def capitalise(text: str) -> str:

@@ -58,5 +58,6 @@ def print_notes(variants: Sequence[Variant]) -> None:
     """Print which clients decide means."""
     for variant in variants:
         if variant.tables.study.task.forecasts:
+            start = f"{variant.label}: " if variant.label else ""
             for note in notes(variant.tables):
-                print(f"- {variant.label}{': ' * bool(variant.label)}{note}")
+                print(f"- {start}{note}")

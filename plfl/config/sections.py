@@ -974,8 +974,8 @@ class FederationSettings(Section):
     def local_work(self) -> str:
         """The work of a client in a round, in words, such as `20 local steps`."""
         if self.local_epochs is None:
-            return f"{self.local_steps:,} local step{'s' * (self.local_steps != 1)}"
-        return f"{self.local_epochs:g} local epoch{'s' * (self.local_epochs != 1)}"
+            return f"{self.local_steps:,} local {'step' if self.local_steps == 1 else 'steps'}"
+        return f"{self.local_epochs:g} local {'epoch' if self.local_epochs == 1 else 'epochs'}"
 
     @property
     def calibrates(self) -> bool:

@@ -148,12 +148,13 @@ def warn_of_sum(scores: Mapping[Any, Any], are_medians: bool, when: str = "") ->
         return ""
     digits = int(round(percent) == round(day_percent))
     numbers = [format_percent(number, digits) for number in (percent, day_percent)]
-    bias = scores["bias_percent"]
-    total = f"in total {format_percent(abs(bias), 0)} too {'low' if bias < 0 else 'high'}"
-    reason = f"they are {'medians and ' * (are_medians and bias < 0)}{total}"
+    bias, reason = scores["bias_percent"], ""
+    if abs(bias) >= 1:
+        total = f"in total {format_percent(abs(bias), 0)} too {'low' if bias < 0 else 'high'}"
+        reason = f"; they are {'medians and ' if are_medians and bias < 0 else ''}{total}"
     return (
         f"Do not add these forecasts: of the sum they were wrong by {numbers[0]}{when}, repeating "
-        f"the load of a day before by {numbers[1]}{f'; {reason}' * (abs(bias) >= 1)}."
+        f"the load of a day before by {numbers[1]}{reason}."
     )
 
 

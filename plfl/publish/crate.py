@@ -214,7 +214,8 @@ def list_requirements(facts: dict[str, Any]) -> str:
     lines[1] += f"  # commit {facts['git']}" if facts.get("git") else ""
     for name, numbers in versions.items():
         *earlier, last = numbers.split(", ")
-        lines.append(f"{name}=={last}" + f"  # trained with {numbers}" * bool(earlier))
+        remark = f"  # trained with {numbers}" if earlier else ""
+        lines.append(f"{name}=={last}{remark}")
     return "\n".join(lines) + "\n"
 
 

@@ -358,12 +358,12 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                     if trains_alone
                     else f"{cell.method} {algorithm_text}+{cell.server_opt}"
                 )
+                seed_text = f" s{cell.seed}" if seeds else ""
                 broken = ~np.isfinite(rows["mae"]) & (rows["split"] != "train")
                 broken |= np.isinf(rows["loss"])
                 yield Run(
                     subject=f"{prefix}{cell}",
-                    name=f"{prefix}{state}-{cell.sharing} {algorithm_text}"
-                    + f" s{cell.seed}" * seeds,
+                    name=f"{prefix}{state}-{cell.sharing} {algorithm_text}{seed_text}",
                     params=_texts({**_params(cell, study, summary), **common_tags}),
                     points=[*_curves(rows), *_scores(summary)],
                     tables={"clients.csv": _clients(rows), "client_bytes.csv": _byte_table(rows)},

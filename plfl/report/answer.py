@@ -463,20 +463,19 @@ def _describe_test_periods(variants: Sequence[Variant]) -> str:
 
 def _gainers_and_losers(clients: pd.DataFrame) -> str:
     """Which clients gain and lose most, if any."""
-    has_no_interval = clients["low"].isna().all()
     parts = []
+    if clients["low"].isna().all():
+        parts.append("The test set has too few weeks to say who clearly gains.")
     ordered = clients.sort_values("gain", kind="stable")
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
         if row["gain"] * (1 if word == "gains" else -1) > 0:
             saved = f"{space_thousands(abs(row['kwh_a_month']))} kWh of errors a month"
             share = format_percent(abs(row["percent"]), 0)
-            open_ = bool(row["low"] <= 0 <= row["high"])
+            doubt = ", but not clearly" if row["low"] <= 0 <= row["high"] else ""
             parts.append(
-                f"{row['client']} {word} most{', but not clearly' * open_}: "
-                f"{abs(row['gain']):.3f} ({share}, {saved})."
+                f"{row['client']} {word} most{doubt}: {abs(row['gain']):.3f} ({share}, {saved})."
             )
-    unclear = ["The test set has too few weeks to say who clearly gains."] * bool(has_no_interval)
-    return " ".join([*unclear, *parts])
+    return " ".join(parts)
 
 
 def _extremes(clients: pd.DataFrame) -> list[dict[Any, Any]]:

@@ -112,14 +112,14 @@ def _row(row: pd.Series, scale: Scale) -> dict[str, Any]:
         for name, column in (("at", "difference"), ("start", "low"), ("end", "high"))
     }
     sides = f"{row['chosen']} against {row['chosen_than']}" if row["chosen_than"] else ""
-    data = f"based on {row['data']}" * bool(row["data"])
+    data = f"based on {row['data']}" if row["data"] else ""
     remarks = [row["reason"] or sides, data, row["needed"].rstrip(".")]
-    sentences = [capitalise(text) for text in remarks if text]
+    sentences = [f"{capitalise(text)}." for text in remarks if text]
     return places | {
         "text": f"{row['text']} ({row['claim']})" if row["claim"] else f"{place}{row['text']}",
         "verdict": row["verdict"],
         "mark": MARKS.get(row["verdict"], ""),
         "effect": estimate(row),
         "p": f"{row['p']:.2g}" if math.isfinite(row["p"]) else "",
-        "evidence": ". ".join(sentences) + "." * bool(sentences),
+        "evidence": " ".join(sentences),
     }

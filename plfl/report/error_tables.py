@@ -98,9 +98,9 @@ def describe_as_new(results: Path, study: Study) -> str:
         f"forecaster that plfl forecast --new takes, {_with_label(first_name)}, had an error "
         f"of {means[first_name]:.3f}"
     ]
+    remarks = {RIVAL: ", which needs no partners,"}
     parts += [
-        f"{_with_label(name)}{', which needs no partners,' * (name == RIVAL)} had {means[name]:.3f}"
-        for name in rivals
+        f"{_with_label(name)}{remarks.get(name, '')} had {means[name]:.3f}" for name in rivals
     ]
     text = "; ".join(parts)
     if RIVAL in rivals:

@@ -92,7 +92,7 @@ def _row(
     is_baseline = row["sharing"] == BASELINE
     has_no_score = pd.isna(row["mase"]) and not is_baseline
     is_counted = not (is_baseline and row["method"] in pretrained)
-    remark = ", trained on these data before: does not count" * (not is_counted)
+    remark = "" if is_counted else ", trained on these data before: does not count"
     return ForecasterRow(
         [str(row[place]) for place in places],
         row["forecaster"] + remark,

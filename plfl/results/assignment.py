@@ -256,4 +256,5 @@ def list_errors(errors: pd.Series[float], reason: str) -> str:
     """A reason with the least error and the next ones."""
     errors = errors.sort_values(kind="stable")
     next_errors = [f"{name} {error:.3g}" for name, error in errors.iloc[1:MOST_LISTED].items()]
-    return f"{reason} {errors.iloc[0]:.3g}" + f" ({', '.join(next_errors)})" * bool(next_errors)
+    next_text = f" ({', '.join(next_errors)})" if next_errors else ""
+    return f"{reason} {errors.iloc[0]:.3g}{next_text}"

@@ -210,7 +210,7 @@ def _compare_federation(study: Study, variants: Sequence[Variant]) -> Iterator[d
     for kind, state in questions:
         states = [state] if state else []
         if contest := contest_of(study, variants, [FEDERATION], rivals[kind], states=states):
-            place = f", in {state}" * bool(state)
+            place = f", in {state}" if state else ""
             yield {
                 "state": state,
                 "text": f"The best federation against {kind}{place}",

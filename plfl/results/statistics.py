@@ -311,7 +311,7 @@ def describe_power(study: Study, weeks: int | None = None) -> str:
     shares = [
         100 * smallest_difference(levels | {"weeks": length}, claims, states) for length in lengths
     ]
-    names = [f"{length}{' (this study)' * (length == weeks)}" for length in lengths]
+    names = [f"{length} (this study)" if length == weeks else str(length) for length in lengths]
     pairs = [f"{share:.1f} % with {name}" for share, name in zip(shares, names, strict=True)]
     power = f"{join_words(pairs)} weeks of test"
     if max(shares) < ABOUT_EQUAL * min(shares):
@@ -365,8 +365,8 @@ def undecidable(study: Study) -> str:
     if missing_factors := [factor for factor, n in numbers.items() if n < 2]:
         levels = " and ".join(f"one {_levels_of(f, client_word)[:-1]}" for f in missing_factors)
         needed_numbers = too_few(missing_factors, client_word)
-        of_cells = " of trained cells" * (missing_factors == ["seeds"])
-        return f"no comparison{of_cells} is decided with {levels}. {needed_numbers}"
+        comparison = "comparison of trained cells" if missing_factors == ["seeds"] else "comparison"
+        return f"no {comparison} is decided with {levels}. {needed_numbers}"
     clients = sum(map(study.data.clients_of, study.data.states))
     if clients >= MANY_CLIENTS or not study.task.forecasts:
         return ""
@@ -408,9 +408,9 @@ def advice(
             f"it varies between {join_words(factors)}."
         )
     factor = min(levels, key=lambda name: levels[name] / variance_parts[name].levels)
+    noun = "weeks of test" if factor == "weeks" else _levels_of(factor, client_word)
     return (
-        f"With about {levels[factor]} {_levels_of(factor, client_word)}"
-        f"{' of test' * (factor == 'weeks')} "
+        f"With about {levels[factor]} {noun} "
         f"({variance_parts[factor].levels} now) it would be decided, if the difference stays as it "
         "is; fewer do not suffice."
     )

@@ -93,7 +93,7 @@ class ForecasterName:
         parts = [self.sharing, *self.algorithms]
         while len(parts) > 1 and parts[-1] == ANY:
             parts.pop()
-        return "-".join(parts) + _GLOBAL * self.is_global
+        return "-".join(parts) + (_GLOBAL if self.is_global else "")
 
 
 def parse_name(text: str, axes: Sequence[Axis]) -> tuple[dict[str, str], ForecasterName]:

@@ -97,12 +97,11 @@ def _rows(study: Study, table: pd.DataFrame) -> Iterator[ForecasterRow]:
             else ""
         )
         published = column and column.find_accuracy(row["method"], row["server_opt"])
+        remark = ", clients' own models" if row["model"] == "local" else ""
         is_global, reached = row["model"] == "global", row.get("reached", 0)
         yield ForecasterRow(
             [str(row[axis.column]) for axis in study.plan.axes],
-            name + ", clients' own models" * (row["model"] == "local")
-            if name
-            else row["method"].replace("_", " "),
+            f"{name}{remark}" if name else row["method"].replace("_", " "),
             "",
             is_baseline,
             _percent(row, "accuracy_tail"),

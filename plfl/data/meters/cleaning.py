@@ -132,7 +132,8 @@ class Meter:
         ends, values = self.load.index, self.load.to_numpy()
         first, last = (_day_of_start(end, self.minutes, self.zone) for end in (ends[0], ends[-1]))
         known_rows, rows = int(np.count_nonzero(~np.isnan(values))), len(ends)
-        count = f"{known_rows} of " * (known_rows < rows) + count_in_words(rows, "reading")
+        share = f"{known_rows} of " if known_rows < rows else ""
+        count = f"{share}{count_in_words(rows, 'reading')}"
         return (
             f"{count}, {short_number(np.nansum(values))} kWh, {first} to {last}; "
             f"{self.changes_in_words or 'nothing changed'}"
