@@ -236,7 +236,7 @@ def _reason(error: Any, model: type[Section]) -> str:
         return _UNQUOTED["bool" if isinstance(value, bool) else "other"]
     if kind in _SCALARS and isinstance(value, list):
         return "it is one value, not a list; `grid` can list several (docs/axes.md)"
-    reason: str = error["msg"].removeprefix("Value error, ")
+    reason = str(error["ctx"]["error"] if kind == "value_error" else error["msg"])
     reason = reason[0].lower() + reason[1:]
     if kind == "string_pattern_mismatch":
         return _IN_WORDS.get(error["ctx"]["pattern"], reason)
