@@ -7,7 +7,7 @@ from.
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from plfl import __version__, plugins
 from plfl.base.minutes import MINUTES_PER_WEEK
@@ -23,8 +23,19 @@ AS_RECEIVED = 2 * MINUTES_PER_WEEK
 """Minutes of readings below which a model that is shared as a whole is used as received."""
 
 
+@dataclass(frozen=True)
+class KeptBaseline:
+    """A baseline, fitted for all clients of a state."""
+
+    state: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Header(BaseModel):
-    """The header of a file of models."""
+    """The header of a file of models, or of a fitted baseline."""
 
     format: int
     """`FORMAT` of the configuration."""
@@ -34,7 +45,10 @@ class Header(BaseModel):
     """The configuration."""
     code: dict[str, str]
     """SHA-256 of the Python files that the configuration names."""
-    cell: Cell
+    cell: Cell | None = None
+    """The cell whose models these are."""
+    baseline: KeptBaseline | None = None
+    """The baseline, instead of a cell."""
     parameters: dict[str, list[int]]
     """Shapes of parameters and changing buffers by name, in the order of a row."""
     model: dict[str, Any]
@@ -48,11 +62,29 @@ class Header(BaseModel):
     widths: dict[ModelKind, list[Any]] = {}
     """The widths of the clients' intervals by model, as nested lists, if the task has widths."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def read_earlier_form(cls, header: dict[str, Any]) -> dict[str, Any]:
+        """Until November 2026, a baseline was written as a cell."""
+        if isinstance(cell := header.get("cell"), dict) and cell.get("sharing") == BASELINE:
+            baseline = {"state": cell.get("state"), "name": cell.get("method")}
+            return {**header, "cell": None, "baseline": baseline}
+        return header
 
-def describe(study: Study, cell: Cell, dataset: Dataset, widths: ConformalWidths) -> dict[str, Any]:
-    """The header of a file with the models of a cell, which trained on a dataset."""
+    @property
+    def forecaster(self) -> Cell | KeptBaseline:
+        """What forecasts; ValueError without any."""
+        if (forecaster := self.cell or self.baseline) is None:
+            raise ValueError("neither a cell nor a baseline")
+        return forecaster
+
+
+def describe(
+    study: Study, forecaster: Cell | KeptBaseline, dataset: Dataset, widths: ConformalWidths
+) -> dict[str, Any]:
+    """The header of a file with the models of a cell, or a baseline, which trained on a dataset."""
     columns, scalings = dataset.columns.tolist(), windows.scalings(dataset)
-    return Contents(study, cell, columns, dataset.interval, scalings, {}, widths).header
+    return Contents(study, forecaster, columns, dataset.interval, scalings, {}, widths).header
 
 
 @dataclass(frozen=True)
@@ -61,7 +93,7 @@ class Contents:
 
     study: Study
     """The study that trained them."""
-    cell: Cell
+    forecaster: Cell | KeptBaseline
     columns: list[str]
     """Names of the inputs; the first is the load."""
     interval: int
@@ -73,12 +105,18 @@ class Contents:
     """The widths of the intervals, if the task has widths."""
     fitted_arrays: dict[str, Arrays] = field(default_factory=dict)
     """Of a baseline, instead of `models`: the arrays of each client, see
-    `plfl.baselines.storage`. Its cell has the labels of baselines in summary.csv."""
+    `plfl.baselines.storage`."""
+
+    @property
+    def cell(self) -> Cell:
+        """The cell, if these are its models."""
+        assert isinstance(self.forecaster, Cell)
+        return self.forecaster
 
     @property
     def baseline(self) -> str:
         """The name of the baseline; empty for the models of a cell."""
-        return self.cell.method if self.cell.sharing == BASELINE else ""
+        return self.forecaster.name if isinstance(self.forecaster, KeptBaseline) else ""
 
     @property
     def short_name(self) -> str:
@@ -88,7 +126,7 @@ class Contents:
     @property
     def name(self) -> str:
         """What forecasts: the name of the cell or of the baseline."""
-        return self.baseline or str(self.cell)
+        return str(self.forecaster)
 
     @property
     def clients(self) -> list[str]:
@@ -103,7 +141,7 @@ class Contents:
             "version": __version__,
             "study": self.study.description(),
             "code": plugins.digest_named_files(self.study.description()),
-            "cell": asdict(self.cell),
+            "baseline" if self.baseline else "cell": asdict(self.forecaster),
             "parameters": {
                 name: list(shape) for name, shape in self.study.plan.layout.all_shapes.items()
             },

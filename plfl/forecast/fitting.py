@@ -47,7 +47,7 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
     if "global" not in model.models:
         raise DataError(
             Problem(
-                str(model.cell),
+                model.name,
                 "its clients shared nothing that a new meter could begin with",
                 "use a model of a scheme that shares parameters, such as P1 or P2",
             )

@@ -97,7 +97,7 @@ class MeterFiles(Contents):
         by_state = meter_keys.by_state.get("stamp")
         if by_state is None:
             return read(meter_keys)
-        states = states or dict.fromkeys(self.scalings, self.cell.state)
+        states = states or dict.fromkeys(self.scalings, self.forecaster.state)
         mark_of = {name: by_state[state] for name, state in states.items() if state in by_state}
         marks = {*by_state.values()}
         client_readings: dict[str, pd.DataFrame] = {}

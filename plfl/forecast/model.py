@@ -17,7 +17,6 @@ from plfl import __version__
 from plfl.base.errors import DataError, PlflError, Problem, ResultsError, suggest_name
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import count_in_words
-from plfl.baselines import BASELINE
 from plfl.baselines.storage import (
     join_clients,
     restore,
@@ -31,7 +30,7 @@ from plfl.data.checks import check_finite, check_stamps
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import assemble
 from plfl.data.windows import SCALING_ARRAYS, Scaling, build_later
-from plfl.forecast.contents import Header
+from plfl.forecast.contents import Header, KeptBaseline
 from plfl.forecast.meter_files import MeterFiles
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import MODELS, TABLE_DAMAGE, ModelKind, Models, read_arrays, write_models
@@ -399,7 +398,7 @@ class ForecastModel(MeterFiles):
     def _row(self, client: str, model: ModelKind) -> NDArray[np.float32]:
         if model not in self.models:
             raise DataError(
-                Problem(str(self.cell), f"has no {model} model", f"it has {', '.join(self.models)}")
+                Problem(self.name, f"has no {model} model", f"it has {', '.join(self.models)}")
             )
         row: NDArray[np.float32] = self.models[model][self.clients.index(client)]
         return row
@@ -604,10 +603,10 @@ def load(path: str | PathLike[str]) -> ForecastModel:
 def _check_file_parts(path: str, arrays: Arrays, header: Header) -> ForecastModel:
     """The model in a file, if the parts of the file fit each other."""
     study = Study.from_record(header.study, path, header.code)
-    is_baseline = header.cell.sharing == BASELINE
+    forecaster = header.forecaster
     models: Models = {model: arrays[model] for model in MODELS if model in arrays}
     arrays_of_baselines: dict[str, Arrays] = {}
-    if is_baseline:
+    if isinstance(forecaster, KeptBaseline):
         saved = split_clients(arrays, len(header.clients))
         arrays_of_baselines.update(zip(header.clients, saved, strict=True))
     if study.model.settings != header.model:
@@ -631,8 +630,9 @@ def _check_file_parts(path: str, arrays: Arrays, header: Header) -> ForecastMode
     widths = {name: np.array(rows, float) for name, rows in header.widths.items()}
     width = study.plan.window_shape.inputs
     fitting = {
-        "cell": header.cell in study.cells
-        or (is_baseline and header.cell.method in storable_names(study.baselines)),
+        "cell": forecaster.name in storable_names(study.baselines)
+        if isinstance(forecaster, KeptBaseline)
+        else forecaster in study.cells,
         "columns": len(header.columns) == width,
         "clients": all(
             getattr(s, n).shape == (width,) for s in scalings.values() for n in SCALING_ARRAYS
@@ -645,5 +645,13 @@ def _check_file_parts(path: str, arrays: Arrays, header: Header) -> ForecastMode
     }
     if wrong := [name for name, fits in fitting.items() if not fits]:
         raise ValueError(f"{', '.join(wrong)} do not fit the study")
-    fields = study, header.cell, header.columns, header.interval
-    return ForecastModel(*fields, scalings, models, widths, arrays_of_baselines)
+    return ForecastModel(
+        study=study,
+        forecaster=forecaster,
+        columns=header.columns,
+        interval=header.interval,
+        scalings=scalings,
+        models=models,
+        widths=widths,
+        fitted_arrays=arrays_of_baselines,
+    )

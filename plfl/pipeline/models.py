@@ -26,7 +26,7 @@ from plfl.baselines.storage import (
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.choice import errors_on_validation
-from plfl.forecast.contents import describe
+from plfl.forecast.contents import KeptBaseline, describe
 from plfl.forecast.kept_errors import LEADS_FILE, NEW_COLUMNS, NEW_FILE, SUMS_FILE, KeptErrors
 from plfl.forecast.new_meters import score_as_new
 from plfl.interfaces.baseline import Arrays
@@ -42,7 +42,6 @@ from plfl.results.records import (
 from plfl.results.tables import Tables
 from plfl.results.totals import Totals
 from plfl.study import Cell, Study
-from plfl.study.combinations import Combination
 from plfl.study.forecaster_names import IN_USE
 from plfl.tasks.loads import LoadTask
 
@@ -255,9 +254,10 @@ def keep_baseline(
     widths: ConformalWidths = {}
     if (local := widths_of(packed, name)) is not None:
         widths["local"] = local
-    labels = Cell(state, *Combination.from_baseline(name), 0)  # those of summary.csv
     saved = unpack(study.baselines, name, packed, len(dataset.clients))
-    write_models(file, join_clients(saved), describe(study, labels, dataset, widths))
+    write_models(
+        file, join_clients(saved), describe(study, KeptBaseline(state, name), dataset, widths)
+    )
 
 
 def _read_models(

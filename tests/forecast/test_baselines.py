@@ -127,6 +127,22 @@ def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
     pd.testing.assert_frame_equal(load("new.safetensors").predict(readings), found)
 
 
+def test_a_baseline_that_an_earlier_plfl_wrote_as_a_cell_is_read() -> None:
+    study = make_study()
+    write_readings()
+    dataset = plfl.load_dataset(study, "XX")
+    model = kept(study, dataset, pack_all(study, dataset, score(study, dataset)), "ridge")
+    arrays, about = read_arrays(Path("ridge.safetensors"))
+    assert about.pop("baseline") == {"state": "XX", "name": "ridge"}
+    labels = {"client_opt": "none", "server_opt": "none", "seed": 0}
+    about["cell"] = {"state": "XX", "sharing": "baseline", "method": "ridge", **labels}
+    write_models(Path("earlier.safetensors"), arrays, about)
+    readings = model.read(Path("meters/a.csv"))
+    pd.testing.assert_frame_equal(
+        load("earlier.safetensors").predict(readings, "a"), model.predict(readings, "a")
+    )
+
+
 def test_what_is_kept_was_fitted_for_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     study = make_study(baselines={"trees": 5, "further": FURTHER_BASELINES})
     write_readings()
