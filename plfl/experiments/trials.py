@@ -1,6 +1,6 @@
 """The trials of a training job, and the choice among them on validation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,7 @@ import pandas as pd
 from plfl.experiments.folds import FoldTraining
 from plfl.experiments.recorder import Recorder
 from plfl.interfaces.method import Method
+from plfl.results.best import lowest
 from plfl.results.records import MODELS, ModelKind, Models
 from plfl.study import Cell
 from plfl.study.combinations import Candidate, Values
@@ -75,10 +76,14 @@ def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[ModelK
     """The choice of each key for each model, among its candidates and numbers of `rounds`."""
     choice_of_key: dict[str, dict[ModelKind, TunedChoice]] = {}
     for repeats_key, trials_by_values in _repeated_trials(trials).items():
-        options = [TunedChoice(values, t) for t in rounds for values in trials_by_values]
         for model in MODELS:
-            scores = [score for t in rounds for score in _validation(trials_by_values, t, model)]
-            choice_of_key.setdefault(repeats_key, {})[model] = options[find_lowest(scores)]
+            errors = {
+                TunedChoice(values, t): _mean_validation(trials_of_values, t, model)
+                for t in rounds
+                for values, trials_of_values in trials_by_values.items()
+            }
+            choice = lowest(errors) or next(iter(errors))
+            choice_of_key.setdefault(repeats_key, {})[model] = choice
     return choice_of_key
 
 
@@ -87,16 +92,14 @@ def best_keys(
 ) -> set[str]:
     """The key of each state and sharing scheme whose local models are best on validation, given
     all trials. A scheme without any finite score has none. `choice_of_key`: see `choices`."""
-    lowest_errors: dict[tuple[str, str], tuple[float, str]] = {}
+    errors_of: dict[tuple[str, str], dict[str, float]] = {}
     for repeats_key, trials_by_values in _repeated_trials(trials).items():
         choice = choice_of_key[repeats_key]["local"]
-        values = choice.tuned_values
-        (error,) = _validation({values: trials_by_values[values]}, choice.rounds, "local")
-        cell = trials_by_values[values][0].cells[0]
-        state_and_scheme = cell.state, cell.sharing
-        if np.isfinite(error) and error < lowest_errors.get(state_and_scheme, (np.inf, ""))[0]:
-            lowest_errors[state_and_scheme] = error, repeats_key
-    return {repeats_key for _, repeats_key in lowest_errors.values()}
+        chosen_trials = trials_by_values[choice.tuned_values]
+        cell = chosen_trials[0].cells[0]
+        errors = errors_of.setdefault((cell.state, cell.sharing), {})
+        errors[repeats_key] = _mean_validation(chosen_trials, choice.rounds, "local")
+    return {key for errors in errors_of.values() if (key := lowest(errors)) is not None}
 
 
 def _repeated_trials(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
@@ -108,17 +111,6 @@ def _repeated_trials(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]
     return trials_by_key
 
 
-def _validation(
-    trials_by_values: Mapping[Values, list[Trial]], t: int, model: ModelKind
-) -> list[float]:
-    """Validation score after round `t` by candidate, mean over clients and seeds."""
-    return [
-        float(np.mean([trial.validation(t, model) for trial in trials]))
-        for trials in trials_by_values.values()
-    ]
-
-
-def find_lowest(scores: Iterable[float]) -> int:
-    """The candidate with the least score; the first one if no score is finite."""
-    values = np.array(list(scores))
-    return int(np.where(np.isnan(values), np.inf, values).argmin())
+def _mean_validation(trials: Sequence[Trial], t: int, model: ModelKind) -> float:
+    """Validation score of a candidate after round `t`, mean over clients and seeds."""
+    return float(np.mean([trial.validation(t, model) for trial in trials]))

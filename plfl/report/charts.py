@@ -24,6 +24,7 @@ from plfl.base.errors import PlflError
 from plfl.base.files import user_cache, write_text
 from plfl.data.meters.stamps import zone_of
 from plfl.forecast.output import localise_stamps
+from plfl.results.best import best_rows
 from plfl.results.records import CELL, MODELS
 from plfl.results.selection import best_baselines, contender_in_use, shown_cell
 from plfl.results.tables import Tables
@@ -334,10 +335,9 @@ def curves(tables: Tables) -> pd.DataFrame:
     records = tables.records([*CELL, "model", "round", "mae", "mase"], split="validation")
     rounds = records.assign(finite=np.isfinite(records["mae"])).groupby(keys)
     table = rounds["mase"].mean().where(rounds["finite"].all()).reset_index()
-    last = tables.scores("local")["validation_mase"].fillna(np.inf)
     names = [name for name in CELL[:-1] if name != "server_opt"]
-    best = last.loc[last.groupby(names, sort=False).idxmin()].reset_index()[CELL[:-1]]
-    table = best.merge(table, on=CELL[:-1])  # in the order of the study
+    best = best_rows(tables.scores("local").reset_index(), names)
+    table = best[CELL[:-1]].merge(table, on=CELL[:-1])  # in the order of the study
     local_cells = [
         study.plan.combinations.trains_alone(*pair)
         for pair in table[["sharing", "method"]].itertuples(index=False)

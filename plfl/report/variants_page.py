@@ -29,6 +29,7 @@ from plfl.report.page import source_of, tell_answer
 from plfl.report.rendering import embed_figure, link, score, write_page
 from plfl.report.standings import standings
 from plfl.results import comparisons, words
+from plfl.results.best import best_rows
 from plfl.results.overview import BEST_FILE, MAP_FILE, Overview, longest_axis
 from plfl.results.statistics import undecidable
 from plfl.results.tables import refuse_contradictions
@@ -163,7 +164,7 @@ def _lines(
         ("best baseline", baseline_rows[silent], "--"),
         ("best baseline on pooled data", baseline_rows[pooled], ":"),
     ):
-        best = rows.loc[rows.groupby(axis.column, sort=False)["validation_mase"].idxmin()]
+        best = best_rows(rows, [axis.column])
         look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": dashes, "zorder": 1}
         if len(best):
             best = best.assign(at=best[axis.column].map(position))

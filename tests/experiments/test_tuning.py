@@ -14,7 +14,7 @@ from plfl.base.errors import ConfigError
 from plfl.data.windows import build
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import tables, train
-from plfl.experiments.trials import find_lowest
+from plfl.results.best import lowest
 from plfl.results.records import MODELS, ModelKind
 from plfl.study import Study, combinations
 from plfl.study.combinations import Candidate
@@ -164,8 +164,8 @@ def test_a_latin_hypercube_takes_each_value_as_often() -> None:
 
 
 def test_the_least_score_is_chosen_and_what_diverged_is_not() -> None:
-    assert find_lowest([np.inf, 2.0, 1.0, np.nan]) == 2
-    assert find_lowest([np.inf, np.nan]) == 0
+    assert lowest({"a": np.inf, "b": 2.0, "c": 1.0, "d": np.nan, "e": 1.0}) == "c"
+    assert lowest({"a": np.inf, "b": np.nan}) is None
 
 
 def test_seeds_train_together_where_they_choose_together() -> None:
