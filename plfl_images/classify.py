@@ -90,8 +90,8 @@ class Classify(Task):
                 "raise one of the two",
             )
 
-    def refuses_teacher(self, loss: str) -> str | None:
-        return None
+    def reasons_against_teacher(self, loss: str) -> Iterator[str]:
+        return iter(())
 
     def objective(self, loss: str, term: Term | None = None) -> Objective:
         """The loss; `federation.loss`, which is about forecasts, has no effect."""

@@ -35,9 +35,9 @@ def calibrate(
     resulting models (N, P). Windows that do not fill a minibatch at the end of an epoch are left
     out of that epoch. ValueError: `kd` with another loss than the squared error."""
     distils = options.variant == "kd"
-    refusal = client_data.task.refuses_teacher(client_data.settings.loss)
-    if distils and refusal:
-        raise ValueError(f"kd {refusal}")
+    for reason in client_data.task.reasons_against_teacher(client_data.settings.loss):
+        if distils:
+            raise ValueError(f"kd {reason}")
     if options.epochs == 0:
         return models.clone()
     all_clients = torch.arange(len(models), device=models.device)

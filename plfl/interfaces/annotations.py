@@ -1,7 +1,11 @@
 """Types of the layers above, for annotations alone: no file of an interface imports these layers,
 which import torch and pandas. Plug-ins annotate with them, too."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+Reasons = Iterator[str]
+"""Why something is impossible; none if it is possible."""
 
 if TYPE_CHECKING:
     from plfl.config.sections import Data as Data

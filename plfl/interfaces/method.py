@@ -1,18 +1,15 @@
 """A method: what an algorithm adds to a round of federated learning, as one class in one file.
 
-Its author reads this file and `plfl.federated.instructions`; docs/add-an-algorithm.md shows one.
-`broadcast` and `aggregate` are required. A method describes local training in a `TrainInstructions`
-and acts on the shared parameters only; if nothing is shared, only `without_server` is called.
-
-Server and clients communicate only through `f.channel`. Each side uses its own part of the state
-and what it has received: in `plfl.deploy` both sides, on different machines, run the method.
-Import torch from `plfl.base.lazy`, so that a study is read quickly.
+Its author reads this file and `plfl.federated.instructions`; docs/add-an-algorithm.md shows one. It
+must have `broadcast` and `aggregate`, describes local training in a `TrainInstructions`, and acts
+on the shared parameters only; if nothing is shared, only `without_server` is called. Server and
+clients communicate only through `f.channel`, and use their own part of the state and what they have
+received: `plfl.deploy` runs both on different machines. Import torch from `plfl.base.lazy`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +17,7 @@ from plfl.base import Tensor
 from plfl.interfaces.annotations import (
     Federation,
     FederationSettings,
+    Reasons,
     TrainInstructions,
     TrainResult,
 )
@@ -40,10 +38,9 @@ class MethodState:
 
 @dataclass
 class ClusterState(MethodState):
-    """State of a method that sorts clients into clusters, which records show."""
+    """State of a method with clusters: that of every client (N,), −1 as long as it has none."""
 
     cluster: Tensor
-    """Cluster (N,) of every client, −1 for a client that has none yet."""
 
 
 class Method(Algorithm):
@@ -72,28 +69,31 @@ class Method(Algorithm):
     simulation_only: ClassVar[str | None] = None  # to deploy it
 
     # Optional: what a study with it must not ask for.
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        """Why it does not work with these optimisers, if the facts do not say it; None: it does."""
+    def reasons_against_optimizers(self, client_opt: ClientOpt, server_opt: ServerOpt) -> Reasons:
+        """Why it does not work with these optimisers, if the facts do not say it."""
+        return iter(())
 
-    def unshareable(self, shared: Mask, layout: ParameterLayout) -> str | None:
+    def reasons_against_sharing(self, shared: Mask, layout: ParameterLayout) -> Reasons:
         """Why it does not work with a sharing scheme of this mask (P,), which is not empty."""
+        return iter(())
 
-    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
+    def reasons_against_settings(
+        self, model: Model, task: Task, federation: FederationSettings
+    ) -> Reasons:
         """Why it cannot train this model, or with these settings, if the facts do not say it."""
         return iter(())
 
-    def reasons_against_sums(self, task: Task, federation: FederationSettings) -> Iterator[str]:
+    def reasons_against_sums(self, task: Task, federation: FederationSettings) -> Reasons:
         """Why a server that sees sums over clients only (`channel.secure`) does not suffice."""
         return iter(())
 
     def in_rounds(self) -> Method:
-        """The method without what it does before forecasts, such as fine-tuning: cells whose
-        methods are equal in this form train together."""
+        """The method without its fine-tuning: cells whose methods are equal so train together."""
         return self
 
-    def undeployable(self) -> str | None:
-        """Why the method with these hyperparameters cannot be deployed; None if it can."""
-        return self.simulation_only
+    def reasons_against_deployment(self) -> Reasons:
+        """Why the method with these hyperparameters cannot be deployed."""
+        return iter([self.simulation_only] if self.simulation_only else [])
 
     # Optional: before round 1.
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:

@@ -71,8 +71,8 @@ class Task(Selectable):
         return {}
 
     @abstractmethod
-    def refuses_teacher(self, loss: str) -> str | None:
-        """Why a teacher cannot be mixed into the targets with `federation.loss`; None if it can."""
+    def reasons_against_teacher(self, loss: str) -> Iterator[str]:
+        """Why a teacher cannot be mixed into the targets with `federation.loss`."""
 
     @abstractmethod
     def objective(self, loss: str, term: Term | None = None) -> Objective:

@@ -108,9 +108,9 @@ class Boosting(Method):
     noise: float = Field(0.0, ge=0)
     """Noise on each sum of all clients, in units of what a window adds; with L1 errors."""
 
-    def undeployable(self) -> str | None:
-        reason = "a tree that is begun again shows more sums than its ε counts; set noise to 0"
-        return reason if self.noise else None
+    def reasons_against_deployment(self) -> Iterator[str]:
+        if self.noise:
+            yield "a tree that is begun again shows more sums than its ε counts; set noise to 0"
 
     def noise_on_sums(
         self, layout: ParameterLayout, shared: NDArray[np.bool_]
@@ -121,12 +121,16 @@ class Boosting(Method):
     def in_rounds(self) -> "Boosting":
         return self.model_copy(update={"own": None})
 
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+    def reasons_against_optimizers(
+        self, client_opt: ClientOpt, server_opt: ServerOpt
+    ) -> Iterator[str]:
         if client_opt.name != "sgd":
-            return "trees have no local steps; use sgd, which has no effect"
-        return super().refuses(client_opt, server_opt)
+            yield "trees have no local steps; use sgd, which has no effect"
+        yield from super().reasons_against_optimizers(client_opt, server_opt)
 
-    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
+    def reasons_against_settings(
+        self, model: Model, task: Task, federation: FederationSettings
+    ) -> Iterator[str]:
         if model.name != self.only_model:
             return
         plain, trees = FederationSettings(), sum(getattr(model, "sizes", {}).values())
@@ -158,11 +162,12 @@ class Boosting(Method):
                 "the same; set federation.participation to 1"
             )
 
-    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+    def reasons_against_sharing(
+        self, shared: NDArray[np.bool_], layout: ParameterLayout
+    ) -> Iterator[str]:
         parts = [shared[layout.mask([group])] for group in GROUPS]
         if not parts[0].all() or parts[1].any() != parts[1].all():
-            return "it shares whole trees, the first ones; list body, or body and head"
-        return None
+            yield "it shares whole trees, the first ones; list body, or body and head"
 
     def init(self, f: Federation) -> KnownTrees:
         return KnownTrees(torch.zeros_like(f.everyone))

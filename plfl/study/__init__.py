@@ -166,7 +166,7 @@ class Study(StudyKeys):
             yield from check_sharing(plan.schemes.patterns, plan.layout)
             yield from check_buffers(methods, plan.layout)
             schemes = "sharing schemes", len(self.grid.sharing)
-            yield from check_combinations(self.grid, plan.unshareable, *schemes)
+            yield from check_combinations(self.grid, plan.refused_schemes, *schemes)
         if federation.privacy.clip is not None:
             yield from check_private_schemes(self.grid, plan.schemes.joining_schemes)
         yield from check_history(windows, data, task, federation, self.tuning)

@@ -75,18 +75,18 @@ def overrides(method: Method, *hooks: str) -> bool:
     return any(getattr(type(method), hook) is not getattr(Method, hook) for hook in hooks)
 
 
-def refusal(method: Method, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-    """Why a method does not work with these optimisers; None if it does."""
-    if reason := method.refuses(client_opt, server_opt):
-        return reason
+def reasons_against_optimizers(
+    method: Method, client_opt: ClientOpt, server_opt: ServerOpt
+) -> Iterator[str]:
+    """Why a method does not work with these optimisers, by its hook and its facts."""
+    yield from method.reasons_against_optimizers(client_opt, server_opt)
     if method.no_proximal and client_opt.proximal:
-        return f"{method.no_proximal}; use sgd for prox, adam for proxadam"
+        yield f"{method.no_proximal}; use sgd for prox, adam for proxadam"
     if method.own_server:
         has_rate = method.server_lr is not None
         if server_opt.name != "fedavg" or not (has_rate or server_opt.lr == 1):
             fedavg = f"fedavg, whose lr is {method.server_lr}" if has_rate else "fedavg with lr 1"
-            return f"{method.own_server}; use {fedavg}"
-    return None
+            yield f"{method.own_server}; use {fedavg}"
 
 
 def candidates(base: Candidate, search: Search, most_trials: int | None = None) -> list[Candidate]:
@@ -216,8 +216,12 @@ class Combinations:
         reasons, grid = {}, self.grid
         for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
             for candidate in self._candidates_of(*names):
-                optimisers = candidate.client_opt, candidate.server_opt
-                if reason := candidate.method and refusal(candidate.method, *optimisers):
+                if candidate.method is None:
+                    continue
+                own_reasons = reasons_against_optimizers(
+                    candidate.method, candidate.client_opt, candidate.server_opt
+                )
+                if reason := next(own_reasons, None):
                     reasons[names] = reason
                     break
         return reasons

@@ -11,12 +11,11 @@ from plfl import plugins
 from plfl.base.errors import ConfigError
 from plfl.base.files import digest, sha256
 from plfl.config.named import DEFAULT_TASK
-from plfl.interfaces.method import Method
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.plugins.registry import Algorithm
 from plfl.study import axes
 from plfl.study.axes import Axis
-from plfl.study.combinations import Candidate, Combination, Combinations
+from plfl.study.combinations import Candidate, Combination, Combinations, overrides
 from plfl.study.keys import StudyKeys
 from plfl.study.schemes import SharingSchemes
 
@@ -132,17 +131,17 @@ class StudyPlan:
         return self.chooses_in_history or bool(self.keys.tuning.rounds)
 
     @cached_property
-    def unshareable(self) -> dict[tuple[str, str], str]:
+    def refused_schemes(self) -> dict[tuple[str, str], str]:
         """The reasons why methods do not work with sharing schemes, by the two names."""
         methods = self.combinations.methods
-        choosy = [n for n in methods if type(methods[n]).unshareable is not Method.unshareable]
+        choosy = [name for name in methods if overrides(methods[name], "reasons_against_sharing")]
         if not choosy or not self._has_layout:
             return {}
         layout, reasons = self.layout, {}
         for method, scheme in itertools.product(choosy, self.keys.grid.sharing):
             if self.schemes.patterns.get(scheme):
                 shared = layout.mask(self.schemes.patterns[scheme])
-                if reason := methods[method].unshareable(shared, layout):
+                if reason := next(methods[method].reasons_against_sharing(shared, layout), None):
                     reasons[method, scheme] = reason
         return reasons
 
@@ -165,7 +164,7 @@ class StudyPlan:
             cell
             for cell in cells
             if (cell.method, cell.client_opt, cell.server_opt) not in self.combinations.refusals
-            and (cell.method, cell.sharing) not in self.unshareable
+            and (cell.method, cell.sharing) not in self.refused_schemes
         ]
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 import numpy as np
@@ -67,13 +68,12 @@ class Forecast(LoadTask):
     def outputs(self, horizons: int) -> int:
         return horizons
 
-    def refuses_teacher(self, loss: str) -> str | None:
-        if loss == "mse":
-            return None
-        return (
-            f"needs a squared error, but federation.loss is {loss}; remove the method, or set "
-            "federation.loss to mse"
-        )
+    def reasons_against_teacher(self, loss: str) -> Iterator[str]:
+        if loss != "mse":
+            yield (
+                f"needs a squared error, but federation.loss is {loss}; remove the method, or set "
+                "federation.loss to mse"
+            )
 
     def objective(self, loss: str, term: Term | None = None) -> Objective:
         scale = 1 + term.weight if isinstance(term, Distillation) else 1.0

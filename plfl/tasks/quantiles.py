@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -71,8 +72,8 @@ class Quantiles(LoadTask):
     def outputs(self, horizons: int) -> int:
         return horizons * len(self.levels)
 
-    def refuses_teacher(self, loss: str) -> str | None:
-        return "needs a squared error, but quantiles have the pinball loss; remove the method"
+    def reasons_against_teacher(self, loss: str) -> Iterator[str]:
+        yield "needs a squared error, but quantiles have the pinball loss; remove the method"
 
     def objective(self, loss: str, term: Term | None = None) -> Objective:
         return Objective(Pinball(self.levels))

@@ -75,7 +75,9 @@ class AuthorsCode(Method):
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         return torch.ones_like(sharing)
 
-    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
+    def reasons_against_settings(
+        self, model: Model, task: Task, federation: FederationSettings
+    ) -> Iterator[str]:
         if federation.start is not None and self.initial == "apart":
             yield (
                 "draws the copies of fedavgadaptive, which would all be that of federation.start; "

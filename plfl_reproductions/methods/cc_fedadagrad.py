@@ -24,6 +24,7 @@ everyone joins, without delay, with the study's number of steps. In seconds
 (`federation.simulation`) a round still lasts until all clients that train in it have finished.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -76,10 +77,12 @@ class CCFedAdagrad(FedOpt):
             raise ValueError(f"steps {self.steps} must be [least, most] with 1 ≤ least ≤ most")
         return self
 
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+    def reasons_against_optimizers(
+        self, client_opt: ClientOpt, server_opt: ServerOpt
+    ) -> Iterator[str]:
         if not isinstance(client_opt, Sgd):
-            return "its normalisation assumes plain gradient steps; use sgd or prox"
-        return super().refuses(client_opt, server_opt)
+            yield "its normalisation assumes plain gradient steps; use sgd or prox"
+        yield from super().reasons_against_optimizers(client_opt, server_opt)
 
     def init(self, f: Federation) -> CCFedAdagradState:
         zero = f.x0.new_zeros(f.x0.shape)

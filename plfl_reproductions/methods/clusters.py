@@ -1,5 +1,6 @@
 """Common parts of methods that sort the clients into clusters."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,12 @@ class ClusterMethod(Method):
     the cluster: x is (k, d_s).
     """
 
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+    def reasons_against_optimizers(
+        self, client_opt: ClientOpt, server_opt: ServerOpt
+    ) -> Iterator[str]:
         if server_opt.name == "fedavgadaptive":
-            return "fedavgadaptive keeps one model per client, not one per cluster"
-        return super().refuses(client_opt, server_opt)
+            yield "fedavgadaptive keeps one model per client, not one per cluster"
+        yield from super().reasons_against_optimizers(client_opt, server_opt)
 
     def open(self, f: Federation, models: Tensor) -> None:
         """Let the server start from `models` (k, d_s), one per cluster."""
@@ -53,14 +56,13 @@ class ClusterMethod(Method):
             f.server.opt.receive(state, mine, D[members], share, t)
 
 
-def refusal_in_turns(server_opt: ServerOpt) -> str | None:
-    """Why clusters cannot train one after the other with this ServerOpt; None if they can."""
+def reasons_against_turns(server_opt: ServerOpt) -> Iterator[str]:
+    """Why clusters cannot train one after the other with this ServerOpt."""
     if server_opt.name == "fedavgadaptive":
-        return (
+        yield (
             "fedavgadaptive keeps one model per client, but a cluster continues from the result of "
             "the one before"
         )
-    return None
 
 
 def check_count(f: Federation, clusters: int) -> None:

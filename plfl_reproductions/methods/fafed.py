@@ -41,6 +41,7 @@ are safe; A is then nearly the same for all parameters. For more adaptivity lowe
 proportion, η.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -90,12 +91,14 @@ class FaFed(FedOpt):
     """ρ, the least value on the diagonal of A, in units of a gradient (ours). With a = 0.1,
     keep the client's lr at a tenth of ρ or less."""
 
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+    def reasons_against_optimizers(
+        self, client_opt: ClientOpt, server_opt: ServerOpt
+    ) -> Iterator[str]:
         if type(client_opt) is not Sgd:
-            return "its clients have their own local steps; use sgd, whose lr is η"
+            yield "its clients have their own local steps; use sgd, whose lr is η"
         if client_opt.weight_decay:
-            return "its momentum has no weight decay; set that of sgd to 0"
-        return super().refuses(client_opt, server_opt)
+            yield "its momentum has no weight decay; set that of sgd to 0"
+        yield from super().reasons_against_optimizers(client_opt, server_opt)
 
     def init(self, f: Federation) -> FaFedState:
         gradients = f.client_data.gradients(f.local, f.everyone, 0, 1)[:, f.columns]

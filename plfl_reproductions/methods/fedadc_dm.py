@@ -12,6 +12,8 @@ hyperparameters are those of FedADC. The paper has β_l = β_g and takes the gra
 along m̄, which are the defaults here; it gives no φ. With φ = 0 this is FedADC.
 """
 
+from collections.abc import Iterator
+
 from plfl.interfaces.method import Sizes
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgdm import SgdMomentum
@@ -26,11 +28,14 @@ class FedADCDM(FedADC):
     label = "FedADC-DM"
     sends = Sizes("2 d_s")
 
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+    def reasons_against_optimizers(
+        self, client_opt: ClientOpt, server_opt: ServerOpt
+    ) -> Iterator[str]:
         match client_opt:
             case SgdMomentum(nesterov=False, momentum=m, dampening=d) if m == d:
-                return super().refuses(client_opt, server_opt)
-        return (
-            "its clients average their gradients; use sgdm without nesterov, and with "
-            "hyperparameters.client_opt.sgdm.dampening equal to its momentum (φ)"
-        )
+                yield from super().reasons_against_optimizers(client_opt, server_opt)
+            case _:
+                yield (
+                    "its clients average their gradients; use sgdm without nesterov, and with "
+                    "hyperparameters.client_opt.sgdm.dampening equal to its momentum (φ)"
+                )

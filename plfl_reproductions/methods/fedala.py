@@ -24,6 +24,7 @@ Here the number of passes is given. `most_steps` limits a pass (ours): a pass ov
 costs many times the local steps of a round.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,13 +72,14 @@ class FedALA(FedOpt):
     steps: int | None = Field(None, ge=0)
     """Local steps K of a round; null: `federation.local_steps`."""
 
-    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+    def reasons_against_sharing(
+        self, shared: NDArray[np.bool_], layout: ParameterLayout
+    ) -> Iterator[str]:
         if (self._subset(shared, layout) & ~shared).any():
-            return (
+            yield (
                 f"the parameters of subset {self.subset!r} have to be shared; set "
                 "hyperparameters.method.fedala.subset to shared"
             )
-        return None
 
     def _subset(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> NDArray[np.bool_]:
         return shared if self.subset == "shared" else head_mask(layout, self.subset)

@@ -17,6 +17,7 @@ Deviations: parameters that are neither shared nor in the head are personal and 
 rounds (ours). The ClientOpt of the fine-tuning has fresh moments.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -52,10 +53,11 @@ class FedBABU(FedOpt):
     most_steps: int | None = Field(None, ge=1)
     """Steps of the fine-tuning after which a client stops, even within a pass; null: no limit."""
 
-    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+    def reasons_against_sharing(
+        self, shared: NDArray[np.bool_], layout: ParameterLayout
+    ) -> Iterator[str]:
         if not (shared & ~head_mask(layout, self.head)).any():
-            return "only parameters of the head are shared, and FedBABU does not send the head"
-        return None
+            yield "only parameters of the head are shared, and FedBABU does not send the head"
 
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         return sharing & ~self._head(sharing, layout)

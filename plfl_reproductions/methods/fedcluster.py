@@ -17,6 +17,7 @@ which steps once per cycle. The paper's rate of the clients may differ between t
 of a round; here it differs between rounds only (`federation.schedule`).
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -34,7 +35,7 @@ from plfl_reproductions.methods.clusters import (
     by_name,
     check_count,
     number_clusters,
-    refusal_in_turns,
+    reasons_against_turns,
 )
 
 
@@ -50,8 +51,11 @@ class FedCluster(FedOpt):
     order: Literal["reshuffle", "fixed"] = "reshuffle"
     """The order σ: drawn anew in every round, or the order of the clusters."""
 
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        return refusal_in_turns(server_opt) or super().refuses(client_opt, server_opt)
+    def reasons_against_optimizers(
+        self, client_opt: ClientOpt, server_opt: ServerOpt
+    ) -> Iterator[str]:
+        yield from reasons_against_turns(server_opt)
+        yield from super().reasons_against_optimizers(client_opt, server_opt)
 
     def init(self, f: Federation) -> ClusterState:
         check_count(f, self.clusters)

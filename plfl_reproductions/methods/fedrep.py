@@ -17,6 +17,7 @@ all clients train their heads; here every round is like the others, and `local` 
 the steps.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,11 @@ class FedRep(FedOpt):
     """Steps t_b of the shared part (authors: 1 or 5 epochs); null: a fifth of
     `federation.local_steps`, rounded up."""
 
-    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+    def reasons_against_sharing(
+        self, shared: NDArray[np.bool_], layout: ParameterLayout
+    ) -> Iterator[str]:
         if layout.is_whole(shared):
-            return "no parameter is personal, so that the first phase would train nothing"
-        return None
+            yield "no parameter is personal, so that the first phase would train nothing"
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)

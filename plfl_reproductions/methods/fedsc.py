@@ -28,6 +28,7 @@ for the server; here it is sent as it is, and for forecasts it is the frequency 
 of the training targets, with bins that all clients agree on.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +42,7 @@ from plfl.interfaces.method import ClusterState, Sizes
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl_reproductions.methods.clusters import check_count, number_clusters, refusal_in_turns
+from plfl_reproductions.methods.clusters import check_count, number_clusters, reasons_against_turns
 
 
 class FedSC(FedOpt):
@@ -59,9 +60,12 @@ class FedSC(FedOpt):
     """Whether the clusters of a round train one after the other (`in_turn`, the paper's text), or
     all from the same parameters (`at_once`, its Algorithm 1)."""
 
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        reason = refusal_in_turns(server_opt) if self.order == "in_turn" else None
-        return reason or super().refuses(client_opt, server_opt)
+    def reasons_against_optimizers(
+        self, client_opt: ClientOpt, server_opt: ServerOpt
+    ) -> Iterator[str]:
+        if self.order == "in_turn":
+            yield from reasons_against_turns(server_opt)
+        yield from super().reasons_against_optimizers(client_opt, server_opt)
 
     def init(self, f: Federation) -> ClusterState:
         check_count(f, self.clusters)

@@ -57,14 +57,18 @@ class Ifca(ClusterMethod):
     probe: int | None = Field(256, ge=1)
     """Training windows on which a client compares the models (ours); null: all (Ghosh et al.)."""
 
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+    def reasons_against_optimizers(
+        self, client_opt: ClientOpt, server_opt: ServerOpt
+    ) -> Iterator[str]:
         if self._has_gradients and type(client_opt) is not Sgd:
-            return f"with averaging {self.averaging!r} D has to be −γ g; use sgd, or 'model'"
+            yield f"with averaging {self.averaging!r} D has to be −γ g; use sgd, or 'model'"
         if self._has_gradients and client_opt.weight_decay:
-            return f"with averaging {self.averaging!r} D has no weight decay; set that of sgd to 0"
-        return super().refuses(client_opt, server_opt)
+            yield f"with averaging {self.averaging!r} D has no weight decay; set that of sgd to 0"
+        yield from super().reasons_against_optimizers(client_opt, server_opt)
 
-    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
+    def reasons_against_settings(
+        self, model: Model, task: Task, federation: FederationSettings
+    ) -> Iterator[str]:
         if federation.start is not None and self.clusters > 1:
             yield (
                 "draws its other models, which would all be that of federation.start and never "

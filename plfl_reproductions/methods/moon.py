@@ -57,7 +57,9 @@ class Moon(FedOpt):
     """All hidden states of the LSTM (`states`), or the last layer's input (`penultimate`), after a
     projection head."""
 
-    def unfit(self, model: Model, task: Task, federation: FederationSettings) -> Iterator[str]:
+    def reasons_against_settings(
+        self, model: Model, task: Task, federation: FederationSettings
+    ) -> Iterator[str]:
         if model.features and self.features not in model.features:
             feature_names = " or ".join(model.features)
             yield (

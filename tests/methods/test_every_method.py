@@ -29,7 +29,7 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
-from plfl.study.combinations import refusal
+from plfl.study.combinations import reasons_against_optimizers
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
@@ -184,7 +184,7 @@ REFUSALS: list[tuple[str, ClientOpt, ServerOpt, str]] = [
 def test_optimisers_that_make_no_sense_are_refused(name, client_opt, server_opt, word):
     parameters = CASES[name].parameters if name in CASES else {}
     method = available()[name.split(maxsplit=1)[0]](**parameters)
-    reason = refusal(method, client_opt, server_opt)
+    reason = next(reasons_against_optimizers(method, client_opt, server_opt), None)
     assert (reason is None) == (not word)
     assert word in (reason or "")
 

@@ -29,7 +29,8 @@ def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
     if reason := study.data.source_class.simulation_only:
         return f"data.source: {study.data.source}: {reason}; use `plfl run`"
-    if reason := study.hyperparameters.find_method(cell.method).undeployable():
+    method = study.hyperparameters.find_method(cell.method)
+    if reason := next(method.reasons_against_deployment(), None):
         return f"{cell.method} runs in the simulator only: {reason}"
     if study.data.federations:
         return "data.federations: a deployment is one federation; remove the key, or use `plfl run`"

@@ -86,7 +86,9 @@ def check_calibration(federation: FederationSettings, task: Task) -> Iterator[Pr
             "starts from the server's models, of which federation.ema is no average",
             "remove one of them",
         )
-    if calibration.variant == "kd" and (reason := task.refuses_teacher(federation.loss)):
+    if calibration.variant == "kd" and (
+        reason := next(task.reasons_against_teacher(federation.loss), None)
+    ):
         yield Problem(
             Key(f"{path}.variant"),
             f"'kd' mixes forecasts of a teacher into the targets, which {reason}",

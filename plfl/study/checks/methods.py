@@ -63,8 +63,8 @@ def check_methods(
             )
             continue
         reasons = (
-            unfit_by_facts(method, model, task, federation),
-            method.unfit(model, task, federation),
+            reasons_by_facts(method, model, task, federation),
+            method.reasons_against_settings(model, task, federation),
         )
         for reason in chain(*reasons):
             yield Problem(Key("grid.method"), f"{name!r} {reason}")
@@ -82,7 +82,7 @@ def check_buffers(methods: Mapping[str, Method], layout: ParameterLayout) -> Ite
             )
 
 
-def unfit_by_facts(
+def reasons_by_facts(
     method: Method, model: Model, task: Task, federation: FederationSettings
 ) -> Iterator[str]:
     """Why a method cannot train a model, or with these settings, as far as its facts say."""
@@ -100,7 +100,7 @@ def unfit_by_facts(
             f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
             f"have; remove the method, or set model.name to {DEFAULT}"
         )
-    if method.has_teacher and (reason := task.refuses_teacher(federation.loss)):
+    if method.has_teacher and (reason := next(task.reasons_against_teacher(federation.loss), None)):
         yield f"mixes forecasts of a teacher into the targets, which {reason}"
     if overrides(method, "strata", "select") and federation.selection != "uniform":
         yield (
