@@ -32,7 +32,7 @@ class CommonEvaluator:
         self.engine = engine
         self.starts = {split: dataset.starts(0, split) for split in EVALUATED_SPLITS}
 
-    def examine(
+    def score_round(
         self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
     ) -> Evaluation:
         """Score the models `received_rows` (N, P), and in the last round the clients' own models.

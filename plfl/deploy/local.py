@@ -231,7 +231,7 @@ def replay(
             evaluation = None
             if settings.evaluates(result.t):
                 received_rows = f.global_models if f.has_global else None
-                evaluation = evaluator.score(f, received_rows)
+                evaluation = evaluator.score_federation(f, received_rows)
                 if result.t == settings.rounds:
                     recorder.week = evaluation.week()
             was_asked = np.isin(client_data.names, summary.asked).astype(np.int64)

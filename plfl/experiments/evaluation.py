@@ -41,17 +41,17 @@ class Evaluation:
     """The widths that were added to the intervals, by model; empty without widths."""
 
 
-class Examiner(Protocol):
+class Evaluator(Protocol):
     """Scores the models of a round."""
 
-    def examine(
+    def score_round(
         self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
     ) -> Evaluation:
         """Score the clients' own models and `received_rows` (N, P), the models with what the server
         would send."""
 
 
-class Evaluator:
+class ForecastEvaluator:
     """Forecasts every evaluation window of every client of a dataset. If the task has conformal
     widths, they are fitted to the validation set whenever models are scored."""
 
@@ -63,37 +63,37 @@ class Evaluator:
         self.validation_windows = [len(validation) for validation, _ in parts]
         self.starts = [torch.from_numpy(np.concatenate(part)).to(engine.device) for part in parts]
 
-    def examine(
+    def score_round(
         self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
     ) -> Evaluation:
-        """Score the clients' own models, and those of `received_rows` (N, P) as `evaluate` does.
-        Clients that keep their best models compare the current ones with them. In the last round
-        (`is_last`) the best ones are scored."""
+        """Score the models of a federation after a round, as `score_federation` does. Clients that
+        keep their best models compare the current ones with them; in the last round (`is_last`)
+        the best ones are scored."""
         if f.best is None:
-            return self.score(f, received_rows)
+            return self.score_federation(f, received_rows)
         own_models = f.own_models(received_rows)
-        evaluation = self.evaluate(own_models, received_rows)
+        evaluation = self.score_models(own_models, received_rows)
         scores = evaluation.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         errors = local[self.task.own_choosing_score].to_list()
         f.best.keep(own_models, torch.tensor(errors, dtype=torch.float64))
-        return self.evaluate(f.best.rows, received_rows) if is_last else evaluation
+        return self.score_models(f.best.rows, received_rows) if is_last else evaluation
 
-    def score(self, f: Federation, received_rows: torch.Tensor | None) -> Evaluation:
-        """Score the models that the clients forecast with, and `received_rows`, as `evaluate`
-        does."""
+    def score_federation(self, f: Federation, received_rows: torch.Tensor | None) -> Evaluation:
+        """Score what the clients of a federation forecast with: their own models, or mixed outputs;
+        and `received_rows` (N, P), the models with what the server would send."""
         if received_rows is not None:
             mixed_outputs = f.method.mix_outputs(f, f.state, received_rows, self.starts)
             if mixed_outputs is not None:
-                return self._evaluation_of(
+                return self._score_outputs(
                     mixed_outputs, self.engine.predict(received_rows, self.starts)
                 )
-        return self.evaluate(f.own_models(received_rows), received_rows)
+        return self.score_models(f.own_models(received_rows), received_rows)
 
-    def evaluate(self, local: torch.Tensor, received_rows: torch.Tensor | None) -> Evaluation:
-        """Score the models (N, P) as the clients hold them, and as the server would send them.
-        Where nothing is shared (None) the two are the same."""
-        return self._evaluation_of(
+    def score_models(self, local: torch.Tensor, received_rows: torch.Tensor | None) -> Evaluation:
+        """Score models (N, P) as the clients hold them, and as the server would send them. Where
+        nothing is shared (None) the two are the same."""
+        return self._score_outputs(
             self.engine.predict(local, self.starts),
             None if received_rows is None else self.engine.predict(received_rows, self.starts),
         )
@@ -133,7 +133,7 @@ class Evaluator:
             for model, rows in models.items()
         }
 
-    def _evaluation_of(
+    def _score_outputs(
         self, local: list[torch.Tensor], received_outputs: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""

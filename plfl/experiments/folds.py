@@ -22,7 +22,7 @@ from plfl.baselines.features import raw_bytes
 from plfl.config.sections import FederationSettings, Scheme, Simulation
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.examples import Examples
-from plfl.experiments.evaluation import Evaluation, Evaluator, Examiner
+from plfl.experiments.evaluation import Evaluation, Evaluator, ForecastEvaluator
 from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Traffic
 from plfl.federated.client_data import ClientData
@@ -74,9 +74,9 @@ class Fold:
     _data: dict[int, tuple[ClientData, ClientData]] = field(default_factory=dict)
 
     @cached_property
-    def examiner(self) -> Examiner:
+    def evaluator(self) -> Evaluator:
         """The evaluator of the models of this part on the `scored_clients`."""
-        return self.trainer.examiner_of(self.scored_clients)
+        return self.trainer.evaluator_of(self.scored_clients)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
         """The data of the members and of the scored clients, with the minibatches of a seed."""
@@ -148,14 +148,14 @@ class FoldTraining:
                 candidate = local_candidate
         self.federation = federation(candidate, members)
 
-    def examine(self, method: Method, is_last: bool) -> Evaluation:
+    def score_round(self, method: Method, is_last: bool) -> Evaluation:
         """Score the clients of the part, with the models that `method` gives them."""
         f = self._federation_of(method)
         if self._joiner is None:
             received_rows = f.global_models if f.has_global else None
-            return self.fold.examiner.examine(f, received_rows, is_last)
-        assert isinstance(self.fold.examiner, Evaluator)
-        return self.fold.examiner.evaluate(*self._joined_models(method))
+            return self.fold.evaluator.score_round(f, received_rows, is_last)
+        assert isinstance(self.fold.evaluator, ForecastEvaluator)
+        return self.fold.evaluator.score_models(*self._joined_models(method))
 
     def models(self, method: Method) -> Models:
         """The models that were scored, as they are written to files for `plfl forecast`."""

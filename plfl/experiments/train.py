@@ -300,7 +300,7 @@ class _Training:
         t, traffic, last = finished.t, finished.traffic, self.settings.rounds
         scored_as, evaluation = last if self.is_final else t, None
         if self._is_scored(trial, t):
-            evaluation = training.examine(trial.method, scored_as == last)
+            evaluation = training.score_round(trial.method, scored_as == last)
         if not training.has_joining_clients:
             recorder.record_training(
                 t,

@@ -10,7 +10,7 @@ import torch
 from plfl.config.sections import Compute, FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.experiments.evaluation import Evaluator, Examiner
+from plfl.experiments.evaluation import Evaluator, ForecastEvaluator
 from plfl.experiments.start import read_start
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
@@ -71,15 +71,15 @@ class Trainer:
         return self.dataset
 
     @property
-    def evaluator(self) -> Evaluator:
+    def evaluator(self) -> ForecastEvaluator:
         """Scores forecasters on the series."""
-        return Evaluator(self.series_dataset, self.engine, self.task)
+        return ForecastEvaluator(self.series_dataset, self.engine, self.task)
 
-    def examiner_of(self, dataset: Examples) -> Examiner:
+    def evaluator_of(self, dataset: Examples) -> Evaluator:
         """Scores the models of a round on the windows of some clients, as the task says."""
         if self.task.common_windows:
-            return cast(Examiner, self.task.evaluator(dataset, self.engine))
-        return Evaluator(cast(Dataset, dataset), self.engine, self.task)
+            return cast(Evaluator, self.task.evaluator(dataset, self.engine))
+        return ForecastEvaluator(cast(Dataset, dataset), self.engine, self.task)
 
     def federation(
         self,

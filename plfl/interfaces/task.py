@@ -133,7 +133,7 @@ class Task(Selectable):
         raise NotImplementedError
 
     def evaluator(self, dataset: Examples, engine: Any) -> Any:
-        """The examiner of models on `common_windows`: `plfl.experiments.evaluation.Examiner`."""
+        """Scores models on `common_windows`: a `plfl.experiments.evaluation.Evaluator`."""
         raise NotImplementedError
 
     def week_table(

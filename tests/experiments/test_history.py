@@ -202,7 +202,7 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
         assert members.models is not None
         evaluator = Trainer.for_study(own_study, data.refit()).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
-        scores = evaluator.evaluate(torch.from_numpy(row), None).scores
+        scores = evaluator.score_models(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]
         for name in data.clients[unseen].tolist():
             assert last(found, "test")[name] == pytest.approx(wanted[name], rel=1e-5)
@@ -233,7 +233,7 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
         assert members.models is not None
         evaluator = Trainer.for_study(own_study, week).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
-        scores = evaluator.evaluate(torch.from_numpy(row), None).scores
+        scores = evaluator.score_models(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]
         for name in dataset.clients[late].tolist():
             assert last(found, "test")[name] == pytest.approx(wanted[name], rel=1e-5)

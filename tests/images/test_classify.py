@@ -157,5 +157,5 @@ def test_images_that_are_read_in_parts_stay_in_order(monkeypatch: pytest.MonkeyP
     network = trainer.network_of(study, study.plan.window_shape)
     evaluator = CommonEvaluator(data, Knowing(network, data, CPU))
     federation: Any = SimpleNamespace(client_data=SimpleNamespace(dataset=data))
-    scores = evaluator.examine(federation, torch.zeros(10, 1), is_last=False).scores
+    scores = evaluator.score_round(federation, torch.zeros(10, 1), is_last=False).scores
     assert len(evaluator.starts["test"]) > 14 and (scores["error"] == 0).all()

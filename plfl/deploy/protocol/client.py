@@ -283,7 +283,7 @@ class DeployedClient:
         if f.channel.shared_count:
             sent_row = arrays_as_rows(message.arrays)[0]
             received_rows = f.models(f.everyone, sent_row[None].to(f.local.device))
-        evaluation = self.trainer.evaluator.score(f, received_rows)
+        evaluation = self.trainer.evaluator.score_federation(f, received_rows)
         self._keep_model(f, received_rows, evaluation.widths)
         return {"scores": evaluation.scores.to_dict("records")}, {}
 
