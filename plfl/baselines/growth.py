@@ -16,6 +16,7 @@ from plfl.federated.collectives.message_layout import BIN_PARAMETERS, SETTINGS
 from plfl.federated.secure import check_installed
 from plfl.federated.secure.encryption import SimulatedSecrets
 from plfl.federated.tree_growth import ClientWindows, RootCounts, bin_rows, grow
+from plfl.federated.tree_losses import MEDIAN, QuantileLoss, TreeLoss
 from plfl.interfaces.baseline import FitSettings
 
 
@@ -66,11 +67,12 @@ class PublicBinGrowth:
             ClientWindows(*windows.stack_windows("train", [client]), learners={})
             for client in clients
         ]
-        for k, level in enumerate(settings.levels or (0.5,)):
+        losses = [QuantileLoss(level) for level in settings.levels] or [MEDIAN]
+        for k, loss in enumerate(losses):
             pairs = [*product(settings.leaves, settings.learning_rate)]
             first, times = (tree_choices[k][:2], 1) if tree_choices else (pairs[0], len(pairs))
             trees = boosters[k].num_trees()
-            self.bytes_up += times * self._model_bytes(client_windows, bins, first, level, trees)
+            self.bytes_up += times * self._model_bytes(client_windows, bins, first, loss, trees)
         return boosters
 
     def _model_bytes(
@@ -78,11 +80,11 @@ class PublicBinGrowth:
         client_windows: Sequence[ClientWindows],
         bins: Any,
         leaves_and_rate: tuple[int, float],
-        level: float,
+        loss: TreeLoss,
         trees: int,
     ) -> NDArray[np.int64]:
         """The bytes (N,) that clients send for a model of so many trees."""
-        settings = bins, *leaves_and_rate, level, self.channel
+        settings = bins, *leaves_and_rate, loss, self.channel
         counts: RootCounts = {}
         grown = grow(client_windows, *settings, counts=counts)
         first_bytes = self.channel.close_round()["bytes_up"]

@@ -16,7 +16,8 @@ from plfl.base.lazy import lightgbm
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.collectives.server import SumNoise
-from plfl.federated.tree_growth import ClientWindows, Loss, RootCounts, Tree, bin_rows, grow
+from plfl.federated.tree_growth import ClientWindows, RootCounts, Tree, bin_rows, grow
+from plfl.federated.tree_losses import TREE_LOSSES, QuantileLoss, TreeLoss
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.training.stacked import Stacked
 
@@ -56,13 +57,12 @@ class TreeGrower:
     ):
         self.data, self.layout, self.bins = data, layout, bins
         self.leaves, self.rate = leaves, rate
-        loss = data.loss
-        outputs = layout.shapes["body.value"][0]
-        levels = getattr(loss, "levels", None)
-        names: dict[str, Loss] = {"mae": 0.5, "mse": "mse", "huber": "huber"}
-        self.losses: list[tuple[Loss, int]] = [
-            (levels[o % len(levels)], o // len(levels)) if levels else (names[loss.name], o)
-            for o in range(outputs)
+        levels = data.task.quantile_levels
+        losses: list[TreeLoss] = [QuantileLoss(level) for level in levels]
+        losses = losses or [TREE_LOSSES[data.loss.name]]
+        self.losses = [
+            (losses[o % len(losses)], o // len(losses))
+            for o in range(layout.shapes["body.value"][0])
         ]
         """The loss of each output, and the number of its target."""
 

@@ -14,10 +14,9 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
 from itertools import count as numbered
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ from plfl.federated.collectives.message_layout import SETTINGS
 from plfl.federated.collectives.messages import Floats
 from plfl.federated.collectives.self_test import check_layout
 from plfl.federated.collectives.server import GoneError, Server, SumNoise
-from plfl.federated.collectives.slopes import Slopes
+from plfl.federated.tree_losses import MEDIAN, TreeLoss
 from plfl.training.tree_kernel import fields_of_text
 
 log = logging.getLogger(__name__)
@@ -45,9 +44,6 @@ CLEAR = 4
 """With noise, a leaf adds 0 unless it has more windows than this many deviations of the noise."""
 RANGE = 16.0
 """The values of leaves are between this and its negative, in units of a client's mean change."""
-Loss: TypeAlias = float | Literal["mse", "huber"]
-"""The level of a quantile, of which 0.5 is the median for the L1 error; or another loss, whose
-gradients are not whole numbers."""
 
 
 class ClientWindows(NamedTuple):
@@ -150,20 +146,6 @@ def _counts(bins: lightgbm.Dataset) -> list[int]:
     return [bins.feature_num_bin(feature) for feature in range(bins.num_feature())]
 
 
-def _quantile_slopes(level: float) -> Slopes:
-    """The gradients of a quantile's loss."""
-    ratio = Fraction(level).limit_denominator(1000)
-    return Slopes(ratio.denominator - ratio.numerator, ratio.numerator)
-
-
-def largest_slope(loss: Loss) -> float:
-    """The largest gradient of a window, in magnitude; infinite if there is none."""
-    if isinstance(loss, float):
-        slopes = _quantile_slopes(loss)
-        return max(slopes.above_target, slopes.below_target)
-    return np.inf if loss == "mse" else 1.0
-
-
 def releases(leaves: int) -> int:
     """The most sums over clients, of a tree with this many leaves, that any window is in: all
     windows, a histogram for each leaf but the last, and the counts of each exchange."""
@@ -175,7 +157,7 @@ def grow(
     bins: lightgbm.Dataset,
     leaves: int,
     rate: float,
-    loss: Loss = 0.5,
+    loss: TreeLoss = MEDIAN,
     channel: Channel | None = None,
     numbers: Sequence[int] | None = None,
     noise: SumNoise | None = None,
@@ -209,15 +191,15 @@ def grow(
         PlflError: the installed LightGBM has other messages than those that are known here.
         Exception: what the last client failed with, if all have.
     """
-    if noise is not None and loss != 0.5:
+    if noise is not None and loss.level != MEDIAN.level:
         raise ValueError("noise is for the L1 error only, whose gradients are 1, 0 and -1")
     channel = channel or Channel(0, len(client_windows))
-    if channel.secrets is not None and (noise is not None or not isinstance(loss, float)):
+    if channel.secrets is not None and (noise is not None or loss.whole_slopes is None):
         raise ValueError("only gradients that are whole numbers, without noise, can be masked")
     check_layout()
     parameters = SETTINGS | {"num_leaves": leaves, "learning_rate": rate}
     parameters["max_bin"] = bins.get_params()["max_bin"]
-    bounds = None if windows is None else Bounds(windows, largest_slope(loss))
+    bounds = None if windows is None else Bounds(windows, loss.largest_slope)
     members = [*range(len(client_windows))]
     for attempt in numbered():
         client_numbers = members if numbers is None else [numbers[k] for k in members]
@@ -264,14 +246,14 @@ def grow(
 def _tree_masks(
     channel: Channel,
     purpose: str,
-    loss: Loss,
+    loss: TreeLoss,
     leaves: int,
     counts: NDArray[np.int64] | None,
 ) -> MaskedSums | None:
     """Masks for a tree, if the channel has secrets."""
-    if channel.secrets is None or not isinstance(loss, float):
+    if channel.secrets is None or loss.whole_slopes is None:
         return None
-    return MaskedSums(channel.secrets, purpose, _quantile_slopes(loss), leaves, counts)
+    return MaskedSums(channel.secrets, purpose, loss.whole_slopes, leaves, counts)
 
 
 def _keep_counts(
@@ -316,7 +298,7 @@ class GrowingClient(threading.Thread):
         windows: ClientWindows,
         bins: lightgbm.Dataset,
         parameters: dict[str, Any],
-        loss: Loss,
+        loss: TreeLoss,
     ):
         super().__init__(daemon=True)
         self.server, self.rank, self.windows, self.bins = server, rank, windows, bins
@@ -354,7 +336,7 @@ class GrowingClient(threading.Thread):
         learner = self._learner(machines)
         trees_before = learner.num_trees()
         scores = np.zeros(len(y)) if start is None else start
-        gradients = self._slopes(scores, y)
+        gradients = self.loss.compute_slopes(scores, y)
         if self.server.masked is not None:
             self.server.masked.flat[self.rank] = int((gradients == 0).sum())
         slopes = gradients, np.ones(len(y), np.float32)
@@ -364,8 +346,8 @@ class GrowingClient(threading.Thread):
             if self.server.tree is None:
                 self.server.tree = Tree.parse(learner.model_to_string(start_iteration=trees_before))
             self.leaves = self.server.tree.leaves(x)
-            if isinstance(self.loss, float):
-                values = self.leaf_quantiles(self.leaves, y - scores)
+            if self.loss.level is not None:
+                values = self.leaf_quantiles(self.leaves, y - scores, self.loss.level)
                 if self.rank == 0:  # the others would write the same
                     for leaf, value in enumerate(values[: len(self.server.tree.value)]):
                         learner.set_leaf_output(
@@ -391,19 +373,7 @@ class GrowingClient(threading.Thread):
         data = self.windows.data or bin_rows(self.windows.x, self.parameters["max_bin"], self.bins)
         return lightgbm.Booster(self.parameters | machines, data)
 
-    def _slopes(self, scores: Floats, y: Floats) -> NDArray[np.float32]:
-        """The gradients (W,) of the loss."""
-        if isinstance(self.loss, float):
-            slopes = _quantile_slopes(self.loss)
-            slope_over, slope_under = (
-                np.float32(slopes.above_target),
-                np.float32(slopes.below_target),
-            )
-            return np.asarray(slope_over * (scores > y) - slope_under * (scores < y))
-        errors = (scores - y).astype(np.float32)
-        return errors if self.loss == "mse" else errors.clip(-1, 1)
-
-    def leaf_quantiles(self, leaves: Any, residuals: Floats) -> Floats:
+    def leaf_quantiles(self, leaves: Any, residuals: Floats, level: float) -> Floats:
         """The quantile of all clients' residuals in each leaf; 0 for no leaf, or if noise could
         have moved it far.
 
@@ -426,7 +396,7 @@ class GrowingClient(threading.Thread):
             total = np.maximum(total, counts.sum(axis=1))  # the first counts are of all
             upto = np.cumsum(np.insert(counts, 0, counts_below, axis=1), axis=1)
             # The last of the bounds, but for the end, with fewer residuals than are wanted.
-            step = (upto[:, 1:parts] < self.loss * total[:, None]).sum(axis=1)
+            step = (upto[:, 1:parts] < level * total[:, None]).sum(axis=1)
             counts_below = upto[np.arange(count), step]
             low = low + step * 2**halvings
             indices = np.flatnonzero(part == step.take(leaves))

@@ -37,6 +37,7 @@ from plfl.federated.tree_growth import (
     grow,
     releases,
 )
+from plfl.federated.tree_losses import TREE_LOSSES, QuantileLoss
 from plfl.interfaces.baseline import FitSettings, Floats
 from tests.helpers.outside import dataset
 
@@ -51,7 +52,7 @@ def forest(
     """Trees that are grown one after the other."""
     found: list[str] = []
     for _ in range(trees):
-        found.append(grow(some, BINS, 15, 0.3, level, channel).text)
+        found.append(grow(some, BINS, 15, 0.3, QuantileLoss(level), channel).text)
         tree = lightgbm.Booster(model_str=found[-1])
         added = [np.asarray(tree.predict(part.x), float) for part in some]
         pairs = zip(some, added, strict=True)
@@ -250,7 +251,9 @@ def test_noise_changes_trees_and_repeats() -> None:
     )
     assert little < np.abs(y).mean() and little < much
     with pytest.raises(ValueError, match="L1 error only"):
-        grow(parts(), BINS, 15, 0.3, "mse", noise=SumNoise(1, np.random.default_rng(1)))
+        grow(
+            parts(), BINS, 15, 0.3, TREE_LOSSES["mse"], noise=SumNoise(1, np.random.default_rng(1))
+        )
 
 
 def test_nobody_is_told_the_sums_of_a_single_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,10 +283,10 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
         is_late = channel.traffic["bytes_up"][1] > 8_000
         return server.clients == 4 and client == 1 and is_late
 
-    def quantiles(self: GrowingClient, leaves: Any, residuals: Floats) -> Floats:
+    def quantiles(self: GrowingClient, leaves: Any, residuals: Floats, level: float) -> Floats:
         if is_gone(self.server, self.rank):
             raise ConnectionError("gone")
-        return find(self, leaves, residuals)
+        return find(self, leaves, residuals, level)
 
     def counted(self: Server, client: int, message: bytes, combine: Callable[..., Any]) -> Any:
         if is_gone(self, client):
@@ -303,7 +306,7 @@ def test_who_drops_out_ends_the_tree_and_not_the_run(
 
 
 def test_if_all_drop_out_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: GrowingClient, leaves: Any, residuals: Floats) -> Floats:
+    def fails(self: GrowingClient, leaves: Any, residuals: Floats, level: float) -> Floats:
         raise ConnectionError("gone")
 
     monkeypatch.setattr(GrowingClient, "leaf_quantiles", fails)
@@ -389,7 +392,7 @@ def test_masked_trees_count_the_bytes_that_they_take() -> None:
     counts: RootCounts = {}
     sent = []
     for _ in range(4):
-        grown = grow(parts, bin_rows(grid, len(grid)), 8, 0.3, 0.5, channel, counts=counts)
+        grown = grow(parts, bin_rows(grid, len(grid)), 8, 0.3, channel=channel, counts=counts)
         sent.append(channel.close_round()["bytes_up"])
         booster = lightgbm.Booster(model_str=grown.text)
         parts = [part._replace(start=part.start + booster.predict(part.x)) for part in parts]

@@ -25,6 +25,7 @@ from plfl.federated.collectives.widths import (
 from plfl.federated.secure.encryption import Secrets, SimulatedSecrets, SystemSecrets
 from plfl.federated.secure.masks import Fields, Lanes
 from plfl.federated.tree_growth import ClientWindows, RootCounts, bin_rows, grow
+from plfl.federated.tree_losses import MEDIAN, TREE_LOSSES, QuantileLoss
 
 GRID = np.repeat(np.sinh(np.linspace(-3, 3, 15))[:, None], 4, axis=1)
 BINS = bin_rows(GRID, 15)
@@ -47,7 +48,7 @@ def grown(
     secrets: Secrets | None, some: Sequence[ClientWindows], level: float = 0.5, leaves: int = 7
 ) -> str:
     channel = Channel(0, len(some), secrets=secrets)
-    return grow(some, BINS, leaves, 0.3, level, channel).text
+    return grow(some, BINS, leaves, 0.3, QuantileLoss(level), channel).text
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.025])
@@ -77,7 +78,7 @@ def test_counts_of_all_windows_are_sent_once() -> None:
 
     def grow_again(some: Sequence[ClientWindows]) -> tuple[str, int]:
         channel = Channel(0, len(some), secrets=SECRETS)
-        text = grow(some, BINS, 2, 0.3, 0.5, channel, counts=counts).text
+        text = grow(some, BINS, 2, 0.3, channel=channel, counts=counts).text
         return text, int(channel.close_round()["bytes_up"].sum())
 
     (first, more), (second, fewer) = grow_again(parts()), grow_again(parts())
@@ -208,12 +209,12 @@ def test_a_client_that_changes_its_message_is_noticed(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("loss", ["mse", "huber"])
-def test_gradients_that_are_no_whole_numbers_are_refused(loss: Any) -> None:
+def test_gradients_that_are_no_whole_numbers_are_refused(loss: str) -> None:
     with pytest.raises(ValueError, match="whole numbers"):
-        grow(parts(), BINS, 7, 0.3, loss, Channel(0, 4, secrets=SECRETS))
+        grow(parts(), BINS, 7, 0.3, TREE_LOSSES[loss], Channel(0, 4, secrets=SECRETS))
     with pytest.raises(ValueError, match="without noise"):
         noise = SumNoise(1.0, np.random.default_rng(0))
-        grow(parts(), BINS, 7, 0.3, 0.5, Channel(0, 4, secrets=SECRETS), noise=noise)
+        grow(parts(), BINS, 7, 0.3, MEDIAN, Channel(0, 4, secrets=SECRETS), noise=noise)
 
 
 def test_bits_are_those_of_the_largest_number() -> None:

@@ -136,10 +136,10 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
     row = torch.zeros(3, own_study.plan.layout.width)
     quantiles = GrowingClient.leaf_quantiles
 
-    def fails(client: GrowingClient, leaves: Any, residuals: Any) -> Any:
+    def fails(client: GrowingClient, leaves: Any, residuals: Any, level: float) -> Any:
         if client.server.clients == 3 and client.rank == 1:
             raise ConnectionError
-        return quantiles(client, leaves, residuals)
+        return quantiles(client, leaves, residuals, level)
 
     def forester() -> TreeGrower:
         return TreeGrower(
