@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import torch
 
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset, Split, naive_error
 from plfl.data.features import days_of
 from plfl.data.sources import source_of

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.baselines.lightgbm_covariates import LightgbmCovariates
-from plfl.config.sections import Holidays
+from plfl.config.windows import Holidays
 from plfl.outside.clients import datasets
 from plfl.study import Study
 

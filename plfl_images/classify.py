@@ -13,7 +13,9 @@ from plfl.base.errors import Problem
 from plfl.base.keys import Key
 from plfl.base.lazy import torch
 from plfl.base.rounding import count_participants
-from plfl.config.sections import Data, FederationSettings, Windows
+from plfl.config.data import Data
+from plfl.config.federation import FederationSettings
+from plfl.config.windows import Windows
 from plfl.interfaces.annotations import Examples
 from plfl.interfaces.task import Floats, Task
 from plfl.interfaces.terms import (

@@ -25,7 +25,7 @@ from benchmarks.privacy.attacks import Kinds, Numbers
 from plfl.base.errors import ConfigError, PlflError
 from plfl.base.spreadsheets import write_csv
 from plfl.base.text import print_table
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.sources import check_loads, load_dataset
 from plfl.experiments.trainer import Trainer

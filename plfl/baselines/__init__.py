@@ -3,8 +3,8 @@ class in the file of its name."""
 
 from collections.abc import Iterable
 
+from plfl.config.baselines import BASELINE
 from plfl.config.named import STANDARD_BASELINES, find_baseline
-from plfl.config.sections import BASELINE
 from plfl.interfaces.baseline import Baseline
 
 __all__ = [

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import PlflError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.baselines.trees import BinnedWindows, TreeChoice, TreeWindows, boost
-from plfl.config.sections import FEWEST_MASKED
+from plfl.config.channel import FEWEST_MASKED
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.message_layout import BIN_PARAMETERS, SETTINGS
 from plfl.federated.secure import check_installed

@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from plfl.baselines.fitting import RESIDUALS, WithErrors, fit
-from plfl.config.sections import Baselines
+from plfl.config.baselines import Baselines
 from plfl.data.arrays import arrays_under
 from plfl.data.dataset import Dataset
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats

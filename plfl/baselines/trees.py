@@ -18,7 +18,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import lightgbm
 from plfl.baselines import features
 from plfl.baselines.fitting import join_sent
-from plfl.config.sections import Calendar, Lags, Level, Windows
+from plfl.config.windows import Calendar, Lags, Level, Windows
 from plfl.data import covariates
 from plfl.data.dataset import Dataset, Split, split_targets, turns_of
 from plfl.data.features import Unit

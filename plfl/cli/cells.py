@@ -9,7 +9,7 @@ from plfl.base.lazy import pandas as pd
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import count_in_words, print_table, readable_size, short_number
 from plfl.cli.common import Commands, add_parser
-from plfl.config.sections import TESTED_WEEKS
+from plfl.config.data import TESTED_WEEKS
 from plfl.data import sources
 from plfl.experiments.trainer import place_computation
 from plfl.experiments.workload import measured_speed, seconds, workload

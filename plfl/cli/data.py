@@ -15,7 +15,7 @@ from plfl.base.text import capitalise, count_in_words, print_table
 from plfl.baselines.public import Public
 from plfl.cli.commands import COMMANDS
 from plfl.cli.common import Commands, add_parser
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.data import sources
 from plfl.data.describe import describe, list_warnings
 from plfl.data.examples import check_batches

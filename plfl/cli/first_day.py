@@ -24,7 +24,7 @@ from plfl.cli.meters import (
     for_each_meter,
     print_by_text,
 )
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters.doubts import doubts
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.paths import client_name, is_series, raw_files

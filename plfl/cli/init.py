@@ -16,7 +16,9 @@ from plfl.base import shipped
 from plfl.base.errors import ConfigError, DataError, PlflError, Problem
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.cli.common import Commands, add_parser, progress_bar
-from plfl.config.sections import NOT_INPUTS, Data, Holidays, Meters
+from plfl.config.data import Data
+from plfl.config.meters import NOT_INPUTS, Meters
+from plfl.config.windows import Holidays
 from plfl.first_study import meters as first_study
 from plfl.first_study.format_samples import check_own_samples
 from plfl.public.models import METER_KINDS, MeterKind

@@ -13,7 +13,7 @@ import yaml
 from plfl import methods as method_room
 from plfl import plugins
 from plfl.cli.common import Commands, add_parser
-from plfl.config.sections import Calibration
+from plfl.config.federation import Calibration
 from plfl.federated import calibration
 from plfl.interfaces.method import Method
 from plfl.optimizers import client, server

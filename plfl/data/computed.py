@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data import covariates
 from plfl.data.covariates import Series
 

@@ -19,7 +19,7 @@ from plfl.base.array_types import Floats as Floats
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.config.sections import (
+from plfl.config.windows import (
     Calendar,
     Encoding,
     Holidays,

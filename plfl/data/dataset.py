@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data import arrays
 from plfl.data.computed import ComputedRows, JoinedSeries, RowTable
 from plfl.layout import WindowShape

@@ -12,7 +12,7 @@ from plfl.base.errors import DataError, Problem, shared_lines
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.base.text import count_in_words
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import NEGLIGIBLE, SPLITS, naive_error
 from plfl.data.windows import build
 

@@ -17,7 +17,8 @@ from plfl.base.files import digest
 from plfl.base.keys import Key
 from plfl.base.lazy import pandas as pd
 from plfl.base.minutes import MINUTES_PER_WEEK
-from plfl.config.sections import TESTED_WEEKS, Windows, count_federations
+from plfl.config.data import TESTED_WEEKS, count_federations
+from plfl.config.windows import Windows
 from plfl.data import covariates
 from plfl.data.computed import JoinedSeries, compute_targets
 from plfl.data.dataset import (

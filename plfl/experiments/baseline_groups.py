@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from plfl.base.job_state import JobState
 from plfl.baselines.fitting import fit
 from plfl.baselines.storage import WIDTHS_KEY, pack
-from plfl.config.sections import Baselines
+from plfl.config.baselines import Baselines
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.experiments.baselines import (
     BaselineError,

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.baselines.features import raw_bytes
-from plfl.config.sections import FederationSettings, Scheme, Simulation
+from plfl.config.federation import FederationSettings, Simulation
+from plfl.config.sharing import Scheme
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation, Evaluator, ForecastEvaluator

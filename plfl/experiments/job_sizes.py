@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from plfl.base.rounding import count_participants
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data import sources
 from plfl.study import Study
 from plfl.training.batches import steps_of

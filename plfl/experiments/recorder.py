@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.channel import Traffic

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.base.files import digest
-from plfl.config.sections import ROUNDS
+from plfl.config.tuning import ROUNDS
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.folds import Fold, FoldTraining, make_folds

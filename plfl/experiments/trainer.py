@@ -7,7 +7,8 @@ from typing import cast
 
 import torch
 
-from plfl.config.sections import Compute, FederationSettings
+from plfl.config.compute import Compute
+from plfl.config.federation import FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluator, ForecastEvaluator

@@ -12,7 +12,7 @@ from plfl.base.rounding import count_participants
 from plfl.baselines.features import further_of
 from plfl.baselines.lightgbm_federated import LightgbmFederated
 from plfl.baselines.trees import MOST_ROWS, TreeBaseline
-from plfl.config.sections import Calendar, Lags, Level
+from plfl.config.windows import Calendar, Lags, Level
 from plfl.data import sources
 from plfl.experiments.job_sizes import all_history, cost_of_step, local_steps, side_by_side
 from plfl.experiments.trainer import Trainer

@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from plfl.config.sections import Calibration
+from plfl.config.federation import Calibration
 from plfl.federated.client_data import ClientData
 from plfl.interfaces.terms import CorrectedDistillation
 from plfl.optimizers.client import ClientOpt

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.config.sections import FederationSettings, Windows
+from plfl.config.federation import FederationSettings
+from plfl.config.windows import Windows
 from plfl.data import covariates
 from plfl.data.dataset import Split
 from plfl.data.examples import Examples, check_batches

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError
 from plfl.base.text import list_names
-from plfl.config.sections import Simulation
+from plfl.config.federation import Simulation
 from plfl.config.speeds import SpeedsByClient
 from plfl.federated.channel import Traffic
 from plfl.training import batches

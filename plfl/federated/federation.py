@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plfl.config.sections import ChannelSettings, FederationSettings
+from plfl.config.channel import ChannelSettings
+from plfl.config.federation import FederationSettings
 from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData

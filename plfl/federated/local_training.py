@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.config.sections import FEWEST_MASKED
+from plfl.config.channel import FEWEST_MASKED
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.secure.updates import Crowd, UpdateGrid

@@ -3,7 +3,7 @@
 Most rules choose clients together. They get random orders of the clients, one after another, the
 number of clients to choose, and, if they need them, the labels that each client told the server
 before round 1. Other rules decide for each client alone. To add a rule, add a function to `RULES`
-and its name to `plfl.config.sections.FederationSettings.selection`.
+and its name to `plfl.config.federation.FederationSettings.selection`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.config.sections import FEWEST_MASKED
+from plfl.config.channel import FEWEST_MASKED
 from plfl.federated.channel import Traffic
 from plfl.federated.clock import RoundTimes
 from plfl.federated.federation import Federation

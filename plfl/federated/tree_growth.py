@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.lazy import lightgbm
-from plfl.config.sections import FEWEST_MASKED
+from plfl.config.channel import FEWEST_MASKED
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.bounds import Bounds
 from plfl.federated.collectives.interface import connect, disconnect, silence

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters.formats.schema import FORMATS_FOLDER, FormatSample, load_format
 from plfl.first_study.meters import recognise
 

@@ -17,8 +17,11 @@ from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.base.shipped import root, write_new
 from plfl.base.text import Progress, count_in_words, counted_names
+from plfl.config.channel import FEWEST_MASKED
+from plfl.config.data import TESTED_WEEKS, Rolling
 from plfl.config.error_messages import flow
-from plfl.config.sections import FEWEST_MASKED, TESTED_WEEKS, Holidays, Meters, Rolling
+from plfl.config.meters import Meters
+from plfl.config.windows import Holidays
 from plfl.data.meters.cleaning import REPEATED_HOUR, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats.schema import as_toml, load_format

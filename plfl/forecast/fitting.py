@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import DataError, Problem
 from plfl.baselines.storage import baseline_arrays, fit_to_new, settings_of
-from plfl.config.sections import Calibration
+from plfl.config.federation import Calibration
 from plfl.data.dataset import Dataset, Split, held_out_rows
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.experiments.trainer import Trainer, network_of

@@ -18,8 +18,9 @@ from plfl.base.errors import DataError, Problem, collect_problems
 from plfl.base.files import digest
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
+from plfl.config.meters import NOT_INPUTS, Meters
 from plfl.config.named import CALENDAR
-from plfl.config.sections import NOT_INPUTS, KnownFuture, Meters
+from plfl.config.windows import KnownFuture
 from plfl.data import meters
 from plfl.data.features import drop_replaced, resample
 from plfl.data.meters.faults import READINGS_BEFORE, fill_short, mask_jumps

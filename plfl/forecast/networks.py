@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from plfl.config.sections import Compute
+from plfl.config.compute import Compute
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import network_of
 from plfl.study import Study

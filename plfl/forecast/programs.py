@@ -20,15 +20,7 @@ from plfl.base.minutes import MINUTES_PER_DAY, MINUTES_PER_WEEK
 from plfl.baselines import features as designs
 from plfl.baselines.fitting import RESIDUALS
 from plfl.baselines.trees import texts_of
-from plfl.config.sections import (
-    Calendar,
-    Encoding,
-    Holidays,
-    KnownFuture,
-    Lags,
-    Level,
-    Transform,
-)
+from plfl.config.windows import Calendar, Encoding, Holidays, KnownFuture, Lags, Level, Transform
 from plfl.data import covariates
 from plfl.data.arrays import arrays_under
 from plfl.data.features import SMALLEST, time_of_day, weekday

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from plfl.base.errors import PlflError, Problem
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 
 READING_FILE = "reading.yaml"
 """The file with these keys in a results folder."""

@@ -8,9 +8,9 @@ Reasons = Iterator[str]
 """Why something is impossible; none if it is possible."""
 
 if TYPE_CHECKING:
-    from plfl.config.sections import Data as Data
-    from plfl.config.sections import FederationSettings as FederationSettings
-    from plfl.config.sections import Windows as Windows
+    from plfl.config.data import Data as Data
+    from plfl.config.federation import FederationSettings as FederationSettings
+    from plfl.config.windows import Windows as Windows
     from plfl.data.dataset import Dataset as Dataset
     from plfl.data.dataset import Split as Split
     from plfl.data.examples import Examples as Examples

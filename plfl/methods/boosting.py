@@ -24,7 +24,8 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.lazy import torch
-from plfl.config.sections import FEWEST_MASKED, FederationSettings
+from plfl.config.channel import FEWEST_MASKED
+from plfl.config.federation import FederationSettings
 from plfl.federated.instructions import Routine, RoutineResult, TrainInstructions, TrainResult
 from plfl.interfaces.annotations import (
     ClientData,

@@ -14,7 +14,7 @@ from plfl.base.errors import PlflError, Problem
 from plfl.base.files import sha256
 from plfl.base.keys import Key
 from plfl.config.error_messages import list_allowed
-from plfl.config.sections import Patterns
+from plfl.config.values import Patterns
 from plfl.interfaces.model import Model
 from plfl.layout import WindowShape
 from plfl.plugins import import_file

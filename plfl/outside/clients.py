@@ -18,7 +18,7 @@ from plfl.base.errors import ConfigError, DataError, Problem
 from plfl.base.files import atomic
 from plfl.base.keys import Key
 from plfl.base.text import list_names
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data import sources
 from plfl.data.dataset import Dataset, Split
 from plfl.data.examples import Examples

@@ -13,8 +13,8 @@ import pandas as pd
 from plfl.base.errors import Place, PlflError, Problem, ResultsError
 from plfl.base.spreadsheets import escape_formula, write_csv
 from plfl.baselines import BASELINE, send_sums
+from plfl.config.baselines import Baselines
 from plfl.config.error_messages import list_allowed
-from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.scoring import scoring_of

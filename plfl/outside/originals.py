@@ -20,7 +20,7 @@ from urllib.parse import quote, urljoin
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
 from plfl.base.text import count_in_words, readable_size
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.outside.frozen import BenchmarkTask
 from plfl.outside.recipes import write_tables
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl import plugins
-from plfl.config.sections import Baselines
+from plfl.config.baselines import Baselines
 from plfl.data import sources
 from plfl.experiments.scoring import Scoring, scoring_of
 from plfl.pipeline.file_patterns import Wildcards, fill_wildcards

@@ -16,7 +16,7 @@ import pandas as pd
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.baselines import pretrained_names
 from plfl.baselines.storage import storable_names
-from plfl.config.sections import TESTED_WEEKS
+from plfl.config.data import TESTED_WEEKS
 from plfl.results.scores import AXES, ForecasterScores
 from plfl.results.tables import Tables
 from plfl.study import Cell

@@ -1,6 +1,6 @@
 """How the claims that a study names are judged.
 
-A claim is one comparison or several (`plfl.config.sections.Claim`). It
+A claim is one comparison or several (`plfl.config.claims.Claim`). It
 
 - *holds* if every comparison supports it significantly (an intersection-union test: no correction
   is needed, the weakest comparison decides);
@@ -21,7 +21,7 @@ import numpy as np
 
 from plfl.base.lazy import special
 from plfl.config.claim_scores import COUNTED, LOADS_SCORE
-from plfl.config.sections import Claim
+from plfl.config.claims import Claim
 from plfl.results import words
 from plfl.results.contenders import NotInStudyError
 from plfl.results.contest import Contest, contests

@@ -128,7 +128,7 @@ def contests(
     states: Sequence[str] = (),
 ) -> list[Contest]:
     """The comparisons of two sets of forecasters in some variants: one, or one for each value of
-    the axes `keys_each`. The keys are those of `plfl.config.sections.Claim`. NotInStudyError: a
+    the axes `keys_each`. The keys are those of `plfl.config.claims.Claim`. NotInStudyError: a
     side has no forecaster, or the variants cannot be compared."""
     places = [parse_name(name, study.plan.axes)[0] for name in (*better, *than)]
     free = [axis.column for axis in study.plan.axes if any(axis.key in place for place in places)]

@@ -18,7 +18,7 @@ import pandas as pd
 
 from plfl.baselines import pretrained_names
 from plfl.baselines.public import Public
-from plfl.config.sections import Claim
+from plfl.config.claims import Claim
 from plfl.results.claims import Answer, name_of_claim
 from plfl.results.comparisons import contest_of, gains
 from plfl.results.contenders import Contender, NotInStudyError

@@ -10,7 +10,8 @@ import pandas as pd
 from plfl import baselines, methods
 from plfl.base.text import capitalise, count_in_words
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
-from plfl.config.sections import Claim, Scheme
+from plfl.config.claims import Claim
+from plfl.config.sharing import Scheme
 from plfl.optimizers import client as client_opts
 from plfl.optimizers import server as server_opts
 from plfl.study import Study

@@ -12,7 +12,7 @@ from plfl import plugins
 from plfl.base.errors import ConfigError, Problem, collect_problems, suggest_name
 from plfl.base.text import list_names
 from plfl.config.error_messages import ContradictionError, explain, read
-from plfl.config.sections import Grid
+from plfl.config.grid import Grid
 from plfl.plugins.registry import ALGORITHM_PACKAGES, algorithm
 from plfl.study import axes
 from plfl.study.checks.channel import check_channel, check_crowds, check_sums

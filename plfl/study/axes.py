@@ -15,8 +15,11 @@ from typing import Any
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
+from plfl.config.claims import as_label
+from plfl.config.data import Data
 from plfl.config.error_messages import list_allowed, show_key
-from plfl.config.sections import Data, Grid, Tuning, as_label
+from plfl.config.grid import Grid
+from plfl.config.tuning import Tuning
 from plfl.plugins.registry import Section
 
 DATA_SECTIONS = ("data", "windows", "task")

@@ -17,7 +17,9 @@ import numpy as np
 from pydantic import ValidationError
 
 from plfl.config.algorithms import Hyperparameters
-from plfl.config.sections import BASELINE, Grid, Tuning
+from plfl.config.baselines import BASELINE
+from plfl.config.grid import Grid
+from plfl.config.tuning import Tuning
 from plfl.interfaces.method import Method
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt

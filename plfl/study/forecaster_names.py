@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from plfl.config.sections import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.study.axes import Axis, parse_place
 from plfl.study.combinations import Combination
 

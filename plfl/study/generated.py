@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 from plfl.base.files import write_text
 from plfl.config.algorithms import BLOCKS, AlgorithmBlock
+from plfl.config.data import Data
 from plfl.config.error_messages import flow, sections_in
 from plfl.config.named import DEFAULT_TASK, available_baselines, available_models, available_tasks
-from plfl.config.sections import Data
 from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
 from plfl.interfaces.task import Task
 from plfl.plugins.registry import Section

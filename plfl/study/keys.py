@@ -7,22 +7,20 @@ from typing import Annotated, Any
 from pydantic import Field, SerializeAsAny, ValidatorFunctionWrapHandler, field_validator
 
 from plfl.config.algorithms import Hyperparameters
+from plfl.config.baselines import Baselines
+from plfl.config.channel import ChannelSettings
+from plfl.config.claims import Claim
+from plfl.config.compute import Compute
+from plfl.config.data import Data
+from plfl.config.federation import FederationSettings
+from plfl.config.grid import Grid
 from plfl.config.named import DEFAULT_TASK, ChosenModel, ChosenTask, find_model, find_task
-from plfl.config.sections import (
-    Baselines,
-    ChannelSettings,
-    Claim,
-    Compute,
-    Data,
-    FederationSettings,
-    Grid,
-    Patterns,
-    PublicModels,
-    Scheme,
-    Tracking,
-    Tuning,
-    Windows,
-)
+from plfl.config.public import PublicModels
+from plfl.config.sharing import Scheme
+from plfl.config.tracking import Tracking
+from plfl.config.tuning import Tuning
+from plfl.config.values import Patterns
+from plfl.config.windows import Windows
 from plfl.interfaces.model import DEFAULT
 from plfl.plugins.registry import Section
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from plfl.config.sections import Scheme
+from plfl.config.sharing import Scheme
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import logging
 import torch
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Compute
+from plfl.config.compute import Compute
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.layout import KernelForm

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from plfl.config.sections import Data, Windows
+from plfl.config.data import Data
+from plfl.config.windows import Windows
 from plfl.data.sources import digests
 from plfl.interfaces.annotations import Study
 from plfl.interfaces.source import CC_BY, Counts, Provenance, Receipt, Source

@@ -36,7 +36,7 @@ from plfl.base import Tensor
 from plfl.base.errors import ConfigError
 from plfl.base.lazy import torch
 from plfl.config.error_messages import list_allowed
-from plfl.config.sections import Patterns
+from plfl.config.values import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.interfaces.annotations import Federation
 from plfl.interfaces.method import ClusterState, Method, Sizes

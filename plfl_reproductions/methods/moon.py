@@ -26,7 +26,7 @@ from pydantic import Field
 
 from plfl.base import Tensor
 from plfl.base.lazy import torch
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.federated.instructions import FORWARD, Routine, RoutineResult, TrainInstructions
 from plfl.interfaces.annotations import Federation, Session
 from plfl.interfaces.method import Sizes

@@ -21,7 +21,7 @@ from plfl.baselines.lightgbm_others import LightgbmOthers
 from plfl.baselines.lightgbm_stacked import LightgbmStacked
 from plfl.baselines.linear import Linear
 from plfl.baselines.ridge import Ridge
-from plfl.config.sections import Baselines
+from plfl.config.baselines import Baselines
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import evaluate
 from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Starts

@@ -12,7 +12,7 @@ from plfl.baselines.lightgbm_federated import LightgbmFederated
 from plfl.baselines.lightgbm_mean import LightgbmMean
 from plfl.baselines.lightgbm_others import LightgbmOthers
 from plfl.baselines.trees import train
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.features import assemble
 from plfl.data.windows import build

@@ -12,7 +12,7 @@ from plfl.base.errors import DataError
 from plfl.baselines.fracast import Fracast
 from plfl.baselines.naive_day import NaiveDay
 from plfl.baselines.pretrained import Pretrained
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.interfaces.baseline import FitSettings

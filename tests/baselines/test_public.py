@@ -19,7 +19,8 @@ from plfl.baselines.naive_day import NaiveDay
 from plfl.baselines.public import Public, PublicFit
 from plfl.baselines.storage import restore
 from plfl.baselines.trees import LAGGED, MOST_ROWS, PARAMETERS, PATIENT_TREES, TreeWindows
-from plfl.config.sections import Baselines, Windows
+from plfl.config.baselines import Baselines
+from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset, Split
 from plfl.data.windows import build
 from plfl.federated.collectives.message_layout import BIN_PARAMETERS

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.config.data import Comstock, Data
 from plfl.config.named import FEATURE_UNITS
-from plfl.config.sections import Comstock, Data
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys, paper_buildings
 from plfl.data.comstock.series import LOAD, WEATHER, read
 from plfl.data.features import assemble

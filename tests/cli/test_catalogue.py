@@ -8,7 +8,7 @@ import yaml
 
 from plfl import methods
 from plfl.base.errors import PlflError
-from plfl.config.sections import Calibration
+from plfl.config.federation import Calibration
 from plfl.optimizers import client, server
 from plfl.plugins import registry
 from tests.helpers.refusals import naming

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import plfl
-from plfl.config.sections import Tuning
+from plfl.config.tuning import Tuning
 from plfl.data.meters.formats.reference import FORMAT_KEYS_PAGE, reference
 from plfl.data.meters.formats.schema import shipped_formats
 from plfl.study import Study

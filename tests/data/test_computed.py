@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data import covariates
 from plfl.data.computed import ComputedRows, compute_targets
 from plfl.data.dataset import SPLITS, Dataset, source_table

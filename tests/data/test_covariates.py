@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.covariates import count_reach_rows
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.windows import build, build_later, scalings

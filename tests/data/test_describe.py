@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import SPLITS
 from plfl.data.describe import ENOUGH_WEEKS, describe, list_warnings
 from plfl.data.windows import build

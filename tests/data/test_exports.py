@@ -10,7 +10,7 @@ import pytest
 
 from plfl.base.errors import ConfigError, DataError
 from plfl.base.files import sha256
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data import meters, sources
 from plfl.study import Study
 from tests.helpers.meter_files import read_meter

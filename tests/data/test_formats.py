@@ -13,7 +13,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.cli.main import main
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data import meters
 from plfl.data.meters import read_files
 from plfl.data.meters.exports import Exports

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.describe import describe, list_warnings
 from plfl.data.windows import build

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data import meters
 from plfl.study import Study
 from tests.helpers.repository import ROOT, blocks

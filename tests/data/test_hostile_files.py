@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data import arrays
 from plfl.first_study.meters import recognise
 from tests.helpers.refusals import naming

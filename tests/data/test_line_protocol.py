@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters.exports import Exports
 from plfl.data.meters.line_protocol import is_protocol, read_lines
 from plfl.first_study.meters import recognise

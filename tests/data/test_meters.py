@@ -14,7 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Data, Meters
+from plfl.config.data import Data
+from plfl.config.meters import Meters
 from plfl.data import meters
 from plfl.data.meters.faults import longest_gap
 from plfl.study import Study

@@ -9,7 +9,7 @@ import openpyxl
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters import tables
 from plfl.first_study.meters import recognise
 from tests.helpers.refusals import naming

@@ -13,7 +13,7 @@ from plfl.base.errors import DataError
 from plfl.base.keys import word_keys
 from plfl.cli import init
 from plfl.cli.main import main
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters import cleaning
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.formats import schema

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Data, Meters
+from plfl.config.data import Data
+from plfl.config.meters import Meters
 from plfl.data import meters
 from plfl.data.meters.stamps import parse
 from plfl.data.meters.tables import RawTable

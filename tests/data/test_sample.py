@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.sample_data import sample_year, statistics, week
 from plfl.base.errors import DataError
+from plfl.config.data import Data
 from plfl.config.named import FEATURE_UNITS
-from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, ReleaseKeys, paper_buildings
 from plfl.data.features import assemble

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters import cleaning, column_roles, numbers, quantities
 from plfl.data.meters.exports import Exports
 from plfl.first_study.meters import recognise

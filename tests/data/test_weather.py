@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError, DataError
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data import meters
 from plfl.data.meters.exports import read_exports
 from plfl.data.meters.weather import forecasts_in_time

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError, DataError
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data import arrays, dataset
 from plfl.data.dataset import SPLITS, Dataset, source_table
 from plfl.data.features import assemble, resample

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plfl.base.errors import PlflError
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.sources import source_of
 from plfl.deploy import flower, server_host
 from plfl.deploy.folders import RUN_SETTINGS, CellFolders

@@ -9,7 +9,7 @@ import torch
 
 from plfl import train
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.sources import build_dataset
 from plfl.experiments.trainer import Trainer

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Calibration
+from plfl.config.federation import Calibration
 from plfl.experiments.train import train
 from plfl.federated import calibration
 from plfl.federated.client_data import ClientData

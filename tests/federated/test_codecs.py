@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from plfl.config.channel import ChannelSettings
 from plfl.config.named import chain_of
-from plfl.config.sections import ChannelSettings
 from plfl.federated.codecs.coder import Coder, Direction, most_bytes
 from plfl.federated.codecs.packing import pack, unpack
 from plfl.interfaces.codec import Blocks, Codec, CodecError

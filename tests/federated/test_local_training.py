@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation

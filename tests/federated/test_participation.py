@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.federated.participation import RULES, Selection
 from plfl_images.data.splits import sort_and_partition
 from tests.helpers.refusals import naming

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Schedule
+from plfl.config.federation import Schedule
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.methods.fine_tuning import FineTuning

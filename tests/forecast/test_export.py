@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import plfl
 from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.config.named import STANDARD_BASELINES
-from plfl.config.sections import KnownFuture
+from plfl.config.windows import KnownFuture
 from plfl.forecast.export import trace
 from plfl.forecast.model import ForecastModel, load
 from plfl.forecast.programs import Program, ScaledNetwork

@@ -21,7 +21,8 @@ import yaml
 
 from plfl.base.errors import DataError, Problem, ResultsError
 from plfl.cli.meters import share_messages
-from plfl.config.sections import Meters, Windows
+from plfl.config.meters import Meters
+from plfl.config.windows import Windows
 from plfl.data.meters import read_files
 from plfl.data.meters.tables import NO_READING
 from plfl.data.sources import load_dataset

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.config.sections import Comstock, Data
+from plfl.config.data import Comstock, Data
 from plfl.data.comstock.releases import PAPER_RELEASE, ReleaseKeys
 from plfl.data.comstock.series import LOAD, WEATHER
 

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.interfaces.model import Model

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.deploy.local import replay

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data import meters
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.features import assemble
 from plfl.data.windows import build

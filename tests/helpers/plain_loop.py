@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.training import batches
 

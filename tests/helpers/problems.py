@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plfl.config.sections import ChannelSettings, FederationSettings, Simulation
+from plfl.config.channel import ChannelSettings
+from plfl.config.federation import FederationSettings, Simulation
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation

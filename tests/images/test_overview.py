@@ -11,7 +11,7 @@ import yaml
 from scipy import stats
 
 from plfl.cli.main import main
-from plfl.config.sections import Claim
+from plfl.config.claims import Claim
 from plfl.results.comparisons import compute_comparisons
 from plfl.results.overview import Overview, gather, study_of
 from plfl.study import Cell, Study

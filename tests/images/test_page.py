@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.files import write_text
-from plfl.config.sections import Claim
+from plfl.config.claims import Claim
 from plfl.experiments.scoring import scoring_of
 from plfl.experiments.train import train
 from plfl.report import reporting

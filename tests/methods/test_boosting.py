@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from plfl.base.errors import ConfigError, PlflError
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.train import train

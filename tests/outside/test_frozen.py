@@ -15,7 +15,7 @@ from benchmarks import leaderboard
 from plfl.base.errors import ConfigError, DataError, PlflError, ResultsError
 from plfl.baselines import send_open_sums
 from plfl.cli.main import main
-from plfl.config.sections import Baselines
+from plfl.config.baselines import Baselines
 from plfl.data.windows import build
 from plfl.outside.clients import examples
 from plfl.outside.frozen import BenchmarkTask, open_task

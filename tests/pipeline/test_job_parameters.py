@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from plfl.config.sections import Data, Holidays
+from plfl.config.data import Data
+from plfl.config.windows import Holidays
 from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build

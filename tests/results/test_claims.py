@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Claim
+from plfl.config.claims import Claim
 from plfl.results import claims, words
 from plfl.results.comparisons import read
 from plfl.results.contenders import Contender

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from utilsforecast import losses
 
-from plfl.config.sections import Windows
+from plfl.config.windows import Windows
 from plfl.data.windows import build
 from plfl.tasks import metrics as scores
 from tests.helpers import tiny

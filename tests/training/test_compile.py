@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Compute
+from plfl.config.compute import Compute
 from plfl.models.gru import Gru
 from plfl.models.lstm_mlp import LstmMlp
 from plfl.training.engines import choose_engine, make_engine

@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic, md5, sha256, write_text
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.data.comstock import series
 from plfl.data.comstock.releases import BUCKET, BUCKET_ROOT, REGION, ReleaseKeys
 

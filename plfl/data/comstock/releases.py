@@ -12,8 +12,8 @@ from pathlib import Path
 
 from plfl.base.errors import DataError, Problem
 from plfl.base.keys import Key
+from plfl.config.data import Data
 from plfl.config.error_messages import list_allowed
-from plfl.config.sections import Data
 
 BUCKET = "oedi-data-lake"
 REGION = "us-west-2"

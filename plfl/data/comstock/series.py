@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from plfl.base.errors import DataError, Problem, suggest_name
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
 from plfl.data.examples import LazySeries

@@ -34,8 +34,9 @@ from plfl.base.errors import (
 )
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words, counted_names
+from plfl.config.data import Data
+from plfl.config.meters import Meters
 from plfl.config.named import FEATURE_UNITS
-from plfl.config.sections import Data, Meters
 from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, check_load, is_register
 from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports

@@ -19,7 +19,7 @@ from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import count_in_words, short_number
 from plfl.config.error_messages import flow
-from plfl.config.sections import SERIES_MINUTES, Meters
+from plfl.config.meters import SERIES_MINUTES, Meters
 from plfl.data.checks import (
     CONSTANT_FROM,
     ENOUGH_CHANGES,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters import quantities, tables
 from plfl.data.meters.formats.recognition import RecognisedFile
 from plfl.data.meters.formats.schema import Format

@@ -22,7 +22,7 @@ from plfl.base.errors import (
 from plfl.base.keys import Key
 from plfl.base.text import Progress, count_in_words
 from plfl.config.error_messages import flow
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters import column_roles, tables
 from plfl.data.meters.cleaning import POWER_UNITS, Cleaner, Meter, Piece
 from plfl.data.meters.doubts import doubts

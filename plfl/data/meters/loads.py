@@ -12,7 +12,7 @@ from plfl.base.errors import DataError
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.error_messages import flow
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.checks import is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import refusal_of_days, usual_step

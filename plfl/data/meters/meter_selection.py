@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from plfl.base.errors import data_error, suggest_name
 from plfl.base.keys import Key
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 
 
 def is_chosen(name: str, meters: Meters) -> bool:

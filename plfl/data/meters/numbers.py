@@ -12,7 +12,7 @@ from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
 from plfl.config.error_messages import write_value
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters.tables import MISSING, THOUSANDS, WHOLE_NUMBER, RawTable
 
 _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal

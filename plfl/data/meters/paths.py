@@ -8,7 +8,7 @@ from pathlib import Path
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.data.meters.meter_selection import is_chosen
 from plfl.data.meters.tables import DATE_IN_NAME, SUFFIXES, reason_unreadable
 

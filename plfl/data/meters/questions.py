@@ -15,7 +15,7 @@ from plfl.base.errors import DataError, data_error
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
 from plfl.config.error_messages import flow
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.checks import ENOUGH_CHANGES, is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import POWER_UNITS, Piece, usual_step

@@ -10,7 +10,7 @@ import pandas as pd
 from plfl.base.errors import data_error
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters import quantities
 from plfl.data.meters.numbers import as_text, share_of_cells
 from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
-from plfl.config.sections import Data, Meters, in_zone
+from plfl.config.data import Data
+from plfl.config.meters import Meters
+from plfl.config.values import in_zone
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import WEEKDAY, RawTable
 from plfl.data.meters.vocabulary import WORDS

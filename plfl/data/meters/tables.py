@@ -27,7 +27,7 @@ from plfl.base.keys import Key
 from plfl.base.lazy import xlrd
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import count_in_words
-from plfl.config.sections import Meters
+from plfl.config.meters import Meters
 from plfl.data.meters import line_protocol, quantities
 from plfl.data.meters.formats import nested_files
 from plfl.data.meters.quantities import WITH_UNIT

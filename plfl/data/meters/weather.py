@@ -8,8 +8,8 @@ import pandas as pd
 
 from plfl.base.errors import data_error
 from plfl.base.keys import Key, Wording, word_keys
+from plfl.config.meters import Meters
 from plfl.config.named import FEATURE_UNITS
-from plfl.config.sections import Meters
 from plfl.data.meters import column_roles, tables
 from plfl.data.meters.cleaning import rows_in_utc
 from plfl.data.meters.formats.reading import read as read_file

@@ -21,7 +21,8 @@ from plfl.base import DataFrame
 from plfl.base.errors import ConfigError, DataError, Problem
 from plfl.base.files import sha256
 from plfl.base.minutes import MINUTES_PER_WEEK, MINUTES_PER_YEAR
-from plfl.config.sections import TESTED_WEEKS, Data, Windows
+from plfl.config.data import TESTED_WEEKS, Data
+from plfl.config.windows import Windows
 from plfl.data.dataset import ClientView, Dataset, held_out_rows
 from plfl.data.examples import Examples, LazySeries
 from plfl.data.features import assemble, resample

@@ -9,7 +9,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.base.extras import require
 from plfl.base.files import remove_temporary_files
 from plfl.base.keys import Key
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.data.comstock import releases
 from plfl.data.examples import LazySeries
 from plfl.data.sources import LoadSource

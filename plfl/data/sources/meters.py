@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.base import DataFrame
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.data import meters
 from plfl.data.sources import LoadSource, digests
 from plfl.interfaces.source import Provenance, Receipt

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.data.sample import places
 from plfl.data.sources import digests
 from plfl.data.sources.comstock import ComstockSource

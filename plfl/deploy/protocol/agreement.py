@@ -2,7 +2,8 @@
 
 from plfl.base.errors import ConfigError, suggest_name
 from plfl.base.files import digest
-from plfl.config.sections import Grid, Simulation
+from plfl.config.federation import Simulation
+from plfl.config.grid import Grid
 from plfl.data import sources
 from plfl.experiments import train as experiment
 from plfl.experiments.recorder import Recorder

@@ -27,7 +27,7 @@ from torch import Tensor
 from plfl.base.errors import PlflError, Problem
 from plfl.base.files import atomic
 from plfl.base.text import count_in_words
-from plfl.config.sections import FEWEST_MASKED
+from plfl.config.channel import FEWEST_MASKED
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import (
     ROOM,

@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.config.channel import ChannelSettings
 from plfl.config.named import Chain
-from plfl.config.sections import ChannelSettings
 from plfl.federated.codecs import entropy
 from plfl.federated.codecs.packing import Bytes, give_types, pack, unpack
 from plfl.interfaces.codec import Blocks, Codec, CodecError, Random, Rows

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.base.lazy import special
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.federated.channel import Channel
 from plfl.federated.secure.updates import UpdateNoise
 from plfl.optimizers.server import ServerState, weighted_sum

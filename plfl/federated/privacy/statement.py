@@ -11,7 +11,7 @@ import pandas as pd
 
 from plfl.base.extras import install_command
 from plfl.base.lazy import torch
-from plfl.config.sections import FederationSettings
+from plfl.config.federation import FederationSettings
 from plfl.federated.privacy.accounting import (
     Bound,
     Draw,

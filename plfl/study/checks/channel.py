@@ -5,13 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
-from plfl.config.sections import (
-    FEWEST_MASKED,
-    ChannelSettings,
-    Data,
-    FederationSettings,
-    Scheme,
-)
+from plfl.config.channel import FEWEST_MASKED, ChannelSettings
+from plfl.config.data import Data
+from plfl.config.federation import FederationSettings
+from plfl.config.sharing import Scheme
 from plfl.interfaces.method import Method
 from plfl.interfaces.task import Task
 from plfl.plugins.registry import Algorithm

@@ -4,14 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from plfl.base.errors import Problem, suggest_name
 from plfl.base.keys import Key
+from plfl.config.baselines import BASELINE, Baselines
 from plfl.config.claim_scores import CLAIM_SCORES, COUNTED, LOADS_SCORE
+from plfl.config.claims import Claim
 from plfl.config.error_messages import list_allowed
-from plfl.config.sections import (
-    BASELINE,
-    Baselines,
-    Claim,
-    Grid,
-)
+from plfl.config.grid import Grid
 from plfl.interfaces.task import Task
 from plfl.study.axes import Axis
 from plfl.study.forecaster_names import ANY, ForecasterName, parse_name

@@ -5,15 +5,12 @@ from pathlib import Path
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
+from plfl.config.baselines import Baselines
+from plfl.config.data import Data
 from plfl.config.error_messages import list_allowed
+from plfl.config.meters import METER_ROLES, Meters
 from plfl.config.named import CALENDAR, FEATURE_UNITS, UNITS
-from plfl.config.sections import (
-    METER_ROLES,
-    Baselines,
-    Data,
-    Meters,
-    PublicModels,
-)
+from plfl.config.public import PublicModels
 
 
 def check_data(data: Data) -> Iterator[Problem]:

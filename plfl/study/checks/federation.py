@@ -4,12 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
-from plfl.config.sections import (
-    SPREADS,
-    Data,
-    FederationSettings,
-    Simulation,
-)
+from plfl.config.data import Data
+from plfl.config.federation import SPREADS, FederationSettings, Simulation
 from plfl.interfaces.task import Task
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import Algorithm

@@ -5,11 +5,9 @@ from itertools import chain
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
-from plfl.config.sections import (
-    Compute,
-    FederationSettings,
-    Grid,
-)
+from plfl.config.compute import Compute
+from plfl.config.federation import FederationSettings
+from plfl.config.grid import Grid
 from plfl.interfaces.method import Method
 from plfl.interfaces.model import DEFAULT, Model
 from plfl.interfaces.task import Task

@@ -5,11 +5,8 @@ from collections.abc import Iterable, Iterator
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
 from plfl.config.algorithms import find
-from plfl.config.sections import (
-    Data,
-    FederationSettings,
-    PrivacySettings,
-)
+from plfl.config.data import Data
+from plfl.config.federation import FederationSettings, PrivacySettings
 from plfl.interfaces.method import Method
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import Algorithm

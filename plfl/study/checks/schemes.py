@@ -5,16 +5,14 @@ from fnmatch import fnmatchcase
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
+from plfl.config.baselines import BASELINE
+from plfl.config.data import Data
 from plfl.config.error_messages import list_allowed
+from plfl.config.federation import FederationSettings
+from plfl.config.grid import Grid
 from plfl.config.named import available_sources, available_tasks
-from plfl.config.sections import (
-    BASELINE,
-    Data,
-    FederationSettings,
-    Grid,
-    Scheme,
-    Windows,
-)
+from plfl.config.sharing import Scheme
+from plfl.config.windows import Windows
 from plfl.interfaces.task import Task
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.study.checks.privacy import PRIVACY

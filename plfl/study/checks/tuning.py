@@ -5,11 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
 from plfl.config.algorithms import find
-from plfl.config.sections import (
-    ROUNDS,
-    Grid,
-    Tuning,
-)
+from plfl.config.grid import Grid
+from plfl.config.tuning import ROUNDS, Tuning
 from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm
 from plfl.study import combinations
 from plfl.study.combinations import Candidate

@@ -4,15 +4,11 @@ from collections.abc import Iterator
 
 from plfl.base.errors import Problem
 from plfl.base.keys import Key
+from plfl.config.data import Data
 from plfl.config.error_messages import list_allowed
-from plfl.config.sections import (
-    ROUNDS,
-    Data,
-    FederationSettings,
-    KnownFuture,
-    Tuning,
-    Windows,
-)
+from plfl.config.federation import FederationSettings
+from plfl.config.tuning import ROUNDS, Tuning
+from plfl.config.windows import KnownFuture, Windows
 from plfl.interfaces.model import Model
 from plfl.interfaces.task import Task
 

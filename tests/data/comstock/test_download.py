@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.retries.standard import ExponentialBackoff
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Data
+from plfl.config.data import Data
 from plfl.data import sources
 from plfl.data.comstock import download, series
 from plfl.data.comstock.releases import BUCKET, BUCKET_ROOT, PAPER_RELEASE, REGION, ReleaseKeys

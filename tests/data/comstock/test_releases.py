@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Comstock, Data
+from plfl.config.data import Comstock, Data
 from plfl.data.comstock.releases import RELEASES, ReleaseKeys, paper_buildings
 from plfl.study import Study
 from tests.helpers.refusals import naming

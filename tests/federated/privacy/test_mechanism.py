@@ -9,7 +9,8 @@ import torch
 
 from plfl import methods
 from plfl.base.errors import ConfigError
-from plfl.config.sections import Data, FederationSettings
+from plfl.config.data import Data
+from plfl.config.federation import FederationSettings
 from plfl.experiments.train import train
 from plfl.federated.privacy import mechanism
 from plfl.federated.privacy.mechanism import draw_system_noise

@@ -185,7 +185,8 @@ def _configuration() -> Subject:
 
 
 def _meters() -> Subject:
-    from plfl.config.sections import Data, Windows
+    from plfl.config.data import Data
+    from plfl.config.windows import Windows
     from plfl.data import meters, windows
     from plfl.data.features import assemble
 

@@ -16,8 +16,8 @@ from plfl.base.errors import DataError, Place, Problem, collect_problems, data_e
 from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.base.text import count_in_words
+from plfl.config.meters import Meters
 from plfl.config.named import FEATURE_UNITS, PLAUSIBLE, UNITS
-from plfl.config.sections import Meters
 from plfl.data.checks import rises_like_register
 from plfl.data.meters import numbers, quantities, stamps
 from plfl.data.meters.cleaning import FACTOR_CHANGE, REGISTER_SUMS, Piece

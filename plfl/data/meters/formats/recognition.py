@@ -11,7 +11,7 @@ import pandas as pd
 
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
-from plfl.config.sections import NOT_INPUTS, Meters
+from plfl.config.meters import NOT_INPUTS, Meters
 from plfl.data.meters.formats import nested_files, records
 from plfl.data.meters.formats.schema import (
     PLAIN_FORMAT,

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from plfl.base.errors import ConfigError, DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.error_messages import explain, refusal
-from plfl.config.sections import Zone, as_list, check_expression
+from plfl.config.values import Zone, as_list, check_expression
 from plfl.plugins.registry import Section
 
 FORMATS_FOLDER = Path(__file__).parent
