@@ -21,6 +21,7 @@ from plfl.federated.collectives.masked import most_bytes as most_tree_bytes
 from plfl.federated.secure.updates import sum_bytes
 from plfl.interfaces.baseline import Baseline
 from plfl.methods.boosting import Boosting
+from plfl.models.trees import Trees
 from plfl.public.making import MOST_WINDOWS
 from plfl.study import Study
 from plfl.tasks.loads import LoadTask
@@ -201,11 +202,11 @@ def _raw_bytes(study: Study) -> int:
 def _masked_tree(study: Study, client_count: int) -> float:
     """About the most bytes of the masked sums of a round of trees."""
     method = study.hyperparameters.find_method(study.cells[0].method)
-    assert isinstance(method, Boosting)
     shape, model = study.plan.window_shape, study.model
+    assert isinstance(method, Boosting) and isinstance(model, Trees)
     inputs = shape.inputs * shape.look_back + shape.covariates
     windows = sources.source_of(study.data).counts(study.data, study.windows).train
-    leaves = method.leaves or int(getattr(model, "leaves", 2))
+    leaves = method.leaves or model.leaves
     return shape.outputs * most_tree_bytes(client_count, windows, inputs, method.bins, leaves)
 
 

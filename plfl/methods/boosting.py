@@ -134,23 +134,25 @@ class Boosting(Method):
     ) -> Iterator[str]:
         if model.name != self.only_model:
             return
-        plain, trees = FederationSettings(), sum(getattr(model, "sizes", {}).values())
+        from plfl.models.trees import Trees
+
+        assert isinstance(model, Trees)
+        plain, trees = FederationSettings(), sum(model.sizes.values())
         for key in UNUSED:
             if getattr(federation, key) != getattr(plain, key):
                 yield f"has no local steps, so federation.{key} has no effect; remove it"
-        if self.noise and (federation.loss != "mae" or task.name == "quantiles"):
+        if self.noise and (federation.loss != "mae" or task.quantile_levels):
             yield "has noise for L1 errors only; set federation.loss to mae, or noise to 0"
         if federation.rounds != trees:
             yield (
                 f"grows a tree in each round; set federation.rounds to {trees}, the sum of "
                 "model.trees and model.own_trees"
             )
-        most_leaves = getattr(model, "leaves", 0)
-        if self.leaves is not None and self.leaves > most_leaves:
-            yield f"has more leaves, {self.leaves}, than model.leaves {most_leaves}; raise that"
+        if self.leaves is not None and self.leaves > model.leaves:
+            yield f"has more leaves, {self.leaves}, than model.leaves {model.leaves}; raise that"
 
     def reasons_against_sums(self, task: Task, federation: FederationSettings) -> Iterator[str]:
-        if federation.loss != "mae" and task.name != "quantiles":
+        if federation.loss != "mae" and not task.quantile_levels:
             yield (
                 f"adds gradients of {federation.loss}, which are no whole numbers; set "
                 "federation.loss to mae"
