@@ -88,9 +88,8 @@ class Scaffold(FedOpt):
         constant = c - state.c_i[clients]
         if self.option == "i":
             return TrainInstructions(x, constant=constant, gradients="start")
-        # The steps of SGD add up to the mean of their gradients, but for a decay of the weights.
-        adds_up = f.client_opt.name == "sgd" and not f.client_opt.weight_decay
-        return TrainInstructions(x, constant=constant, gradients="none" if adds_up else "steps")
+        is_known = f.client_opt.adds_up  # the update says what the mean of the gradients is
+        return TrainInstructions(x, constant=constant, gradients="none" if is_known else "steps")
 
     def aggregate(
         self, f: Federation, state: ScaffoldState, t: int, clients: Tensor, result: TrainResult

@@ -64,6 +64,34 @@ def test_a_shrinking_gradient_tells_the_second_moments_apart(opt, expected):
     assert path[-1] == pytest.approx(expected, abs=1e-9)
 
 
+class SignSgd(Sgd):
+    """An optimiser of a user's own."""
+
+    def step(self, y, g, state, k):
+        y.add_(g.sign(), alpha=-self.lr)
+
+
+@pytest.mark.parametrize(
+    "opt",
+    [
+        Sgd(lr=0.1),
+        Sgd(lr=0.1, weight_decay=0.1),
+        SgdMomentum(lr=0.1),
+        Adam(lr=0.1),
+        Prox(lr=0.1),
+        SignSgd(lr=0.1),
+    ],
+    ids=str,
+)
+def test_who_adds_up_says_so(opt):
+    start = torch.tensor([[2.0]], dtype=torch.float64)
+    y, state = start.clone(), opt.init(start)
+    for k, gradient in enumerate([4.0, 0.5, 2.5], start=1):
+        g = opt.decay_weights(y, torch.full_like(y, gradient))
+        opt.step(y, g + opt.proximal * (y - start), state, k)
+    assert opt.adds_up == (y.item() == pytest.approx(2 - 0.1 * 7))
+
+
 gradients = st.lists(st.floats(-1e3, 1e3, allow_nan=False), min_size=1, max_size=8)
 
 

@@ -34,6 +34,11 @@ class ClientOpt(Algorithm):
         this first: `step` does not add the decay."""
         return g.add_(y, alpha=self.coupled_decay) if self.coupled_decay else g
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether its steps from a row are −lr times the sum of their gradients, without others."""
+        return False
+
     def scale_rate(self, multiple: float) -> Self:
         """The same optimiser with a multiple of its learning rate."""
         return self.model_copy(update={"lr": self.lr * multiple}) if multiple != 1 else self
