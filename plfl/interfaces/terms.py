@@ -1,14 +1,16 @@
 """What the local steps minimise, and terms: how a method changes that, mostly with a teacher. The
 method names a term with its weights; the task says what it means for its loss (`Task.objective`,
-`Task.mix_teacher`). `Sizes` are those of a method's messages."""
+`Task.mix_teacher`). Beside them stand the `Sizes` of a method's messages, and
+`AddsNoise`, which a method can be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from plfl.base import Tensor
 from plfl.interfaces.annotations import Loss
+from plfl.layout import Mask, ParameterLayout
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,15 @@ class Sizes(NamedTuple):
     """Down to every client before round 1."""
     before_up: str = "0"
     """Up from every client before round 1."""
+
+
+@runtime_checkable
+class AddsNoise(Protocol):
+    """A method that can add noise of its own to sums over windows."""
+
+    noise: float
+    """The noise on a sum, in units of what a window adds; 0: it adds none."""
+
+    def noise_on_sums(self, layout: ParameterLayout, shared: Mask) -> tuple[float, int] | None:
+        """`noise`, and the most sums that any window is in, given the mask (P,) of the shared
+        parameters; None: it adds none."""

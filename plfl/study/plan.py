@@ -11,6 +11,7 @@ from plfl import plugins
 from plfl.base.errors import ConfigError
 from plfl.base.files import digest, sha256
 from plfl.config.named import DEFAULT_TASK
+from plfl.interfaces.terms import AddsNoise
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.plugins.registry import Algorithm
 from plfl.study import axes
@@ -51,7 +52,8 @@ def depends_on_seed(keys: StudyKeys, method: str) -> bool:
     federation, algorithm = keys.federation, keys.hyperparameters.find_method(method)
     simulation = federation.simulation
     everyone_trains = federation.participation == simulation.availability == 1
-    if not everyone_trains or simulation.dropout or getattr(algorithm, "noise", 0):
+    has_noise = isinstance(algorithm, AddsNoise) and algorithm.noise > 0
+    if not everyone_trains or simulation.dropout or has_noise:
         return True
     return not keys.model.grows_trees
 

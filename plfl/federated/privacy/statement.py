@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -22,6 +21,7 @@ from plfl.federated.privacy.accounting import (
 )
 from plfl.federated.secure.neighbours import COLLUDING, DROPPING
 from plfl.interfaces.method import Method
+from plfl.interfaces.terms import AddsNoise
 from plfl.layout import Mask, ParameterLayout
 from plfl.study import Cell, Study
 from plfl.study.checks.federation import pools_targets
@@ -33,15 +33,6 @@ THREAT = (
 """Against whom ε protects without `channel.secure`."""
 DRAWS: dict[str, Draw] = {"uniform": "fixed", "poisson": "poisson", "allocation": "allocation"}
 """The draws of `federation.selection`."""
-
-
-@runtime_checkable
-class AddsNoise(Protocol):
-    """A method that adds noise of its own to sums over windows."""
-
-    def noise_on_sums(self, layout: ParameterLayout, shared: Mask) -> tuple[float, int] | None:
-        """The noise on a sum, in units of what a window adds, and the most sums that any window is
-        in, given the mask (P,) of the shared parameters; None: it adds none."""
 
 
 def _find_noise(study: Study, cell: Cell) -> tuple[float, int] | None:
