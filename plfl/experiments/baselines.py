@@ -2,32 +2,28 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from plfl.base.errors import PlflError
 from plfl.baselines import BASELINE, catalogue
 from plfl.baselines.fitting import RememberedBaseline, fit, total_sent
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset
 from plfl.experiments.client_groups import list_baselines
+from plfl.experiments.evaluated_forecasts import EvaluatedForecasts, PredictionsBySplit
 from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.task import Task
 from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
 from plfl.tasks.forecast import Forecast
-from plfl.tasks.loads import LoadTask, first_week
+from plfl.tasks.loads import LoadTask
 
 log = logging.getLogger(__name__)
-
-Predict: TypeAlias = Callable[[int, Starts], Floats]
-"""Forecasts of windows of a client, see `FittedBaseline.predict`."""
 
 
 class BaselineError(Exception):
@@ -103,47 +99,38 @@ def evaluate(
     fitted_baselines: dict[str, FittedBaseline] = {}
     widths: dict[str, Floats] = {}
 
-    def widened(fitted_baseline: FittedBaseline) -> tuple[Predict, Floats | None]:
-        """The forecasts of a fitted baseline, and the widths of their intervals, if there are."""
-        if task.widening == "none":
-            return fitted_baseline.predict, None
-        return _widen(dataset, fitted_baseline.predict, task)
-
-    def predictor(baseline: Baseline) -> tuple[Predict, Sequence[int]]:
-        """The forecasts of a baseline, and what each client sends."""
-        staged = (earlier or {}).get(baseline.name)
-        staged = staged or fit(baseline, dataset, settings, fitted_baselines)
-        fitted_baselines[baseline.name] = remembered = RememberedBaseline(staged, staged.sent_bytes)
-        predict, widths_of_clients = widened(remembered)
-        if widths_of_clients is not None:
-            widths[baseline.name] = widths_of_clients
-        return predict, total_sent(staged, len(dataset.clients))
-
     tables = []
     for baseline in list_baselines(dataset.shape.covariates > 0, additional, leave_out):
-        labels = {"trained_on_this_dataset": baseline.has_seen_the_data, "failed": ""}
+        facts = {"trained_on_this_dataset": baseline.has_seen_the_data, "failed": ""}
         try:
             with BaselineError.replaces_errors():
-                forecasts = predictor(baseline)
-                tables.append(_tables(state, baseline.name, dataset, task, *forecasts, labels))
+                staged = (earlier or {}).get(baseline.name)
+                staged = staged or fit(baseline, dataset, settings, fitted_baselines)
+                remembered = RememberedBaseline(staged, staged.sent_bytes)
+                fitted_baselines[baseline.name] = remembered
+                forecasts = _forecast(dataset, task, remembered)
+                sent_bytes = total_sent(staged, len(dataset.clients))
+                tables.append(_tables(state, baseline.name, forecasts, sent_bytes, facts))
+            if forecasts.widths is not None:
+                widths[baseline.name] = forecasts.widths
             log.info("%s: %s is scored", state, baseline.name)
         except BaselineError as failure:
             log.warning("%s: %s failed and has no score", state, baseline.name, exc_info=True)
             fitted_baselines.pop(baseline.name, None)
-            labels["failed"] = str(failure).strip().partition("\n")[0]
+            facts["failed"] = str(failure).strip().partition("\n")[0]
             # Only the shape of its forecasts is used: the study may leave persistence out.
             persistence = fit(catalogue()["persistence"], dataset, settings, {})
-            missing = partial(_missing_forecasts, widened(persistence)[0])
+            missing = _without_values(_forecast(dataset, task, persistence))
             no_bytes = total_sent(persistence, len(dataset.clients))
-            tables.append(_tables(state, baseline.name, dataset, task, missing, no_bytes, labels))
-    rows, weeks, errors = (list(itertools.chain(*parts)) for parts in zip(*tables, strict=True))
-    week = pd.concat(weeks, ignore_index=True)
+            tables.append(_tables(state, baseline.name, missing, no_bytes, facts))
+    rows, weeks, errors = zip(*tables, strict=True)
+    week: pd.DataFrame = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
     other_columns = [column for column in week if column not in order]
     return BaselineTables(
-        pd.DataFrame(rows),
+        pd.DataFrame(itertools.chain(*rows)),
         week[[*order, *other_columns]],
-        pd.concat(errors, ignore_index=True),
+        pd.concat(itertools.chain(*errors), ignore_index=True),
         fitted_baselines,
         widths,
         _add_up(dataset, task, fitted_baselines),
@@ -163,61 +150,42 @@ def _add_up(dataset: Dataset, task: Task, fitted_baselines: Mapping[str, FittedB
     return totals
 
 
-def _missing_forecasts(
-    predict: Predict, client: int, starts: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _forecast(dataset: Dataset, task: Task, fitted_baseline: FittedBaseline) -> EvaluatedForecasts:
+    predictions: list[PredictionsBySplit] = [
+        {split: fitted_baseline.predict(i, dataset.starts(i, split)) for split in EVALUATED_SPLITS}
+        for i in range(len(dataset.clients))
+    ]
+    return EvaluatedForecasts.with_widths(dataset, task, predictions)
+
+
+def _without_values(forecasts: EvaluatedForecasts) -> EvaluatedForecasts:
     """No forecasts, in the shape of those of another baseline."""
-    return np.full_like(predict(client, starts), np.nan)
+    predictions = [
+        {split: np.full_like(values, np.nan) for split, values in by_split.items()}
+        for by_split in forecasts.predictions
+    ]
+    return replace(forecasts, predictions=predictions)
 
 
 def _tables(
     state: str,
     name: str,
-    dataset: Dataset,
-    task: Task,
-    predict: Predict,
+    forecasts: EvaluatedForecasts,
     sent_bytes: Sequence[int],
     facts: dict[str, Any],
-) -> tuple[list[dict[str, Any]], list[pd.DataFrame], list[pd.DataFrame]]:
+) -> tuple[list[dict[str, Any]], pd.DataFrame, list[pd.DataFrame]]:
     """The rows of one baseline in the three tables of `BaselineTables`."""
     keys = {"state": state, "baseline": name}
     labels = {"sharing": BASELINE, "method": name, "client_opt": "none", "server_opt": "none"}
     labels_of_errors = {"state": state, **labels, "model": BASELINE}
-    clients = list(enumerate(dataset.clients.tolist()))
-    scores = [
-        keys
-        | {"split": split, "client": client}
-        | task.scores(dataset, i, split, predict(i, dataset.starts(i, split)))
-        | {"bytes": sent_bytes[i]}
-        | facts
+    rows = [
+        keys | {"split": split, "client": client} | scores | {"bytes": size} | facts
         for split in EVALUATED_SPLITS
-        for i, client in clients
+        for (client, scores), size in zip(forecasts.scores(split), sent_bytes, strict=True)
     ]
-    weeks = []
-    for i, _ in clients:
-        starts = first_week(dataset, i)
-        week = task.week_table(dataset, i, starts, {"forecast": predict(i, starts)})
-        weeks.append(week.drop(columns=["truth", "persistence"]).assign(**keys))
-    errors = []
-    for i, client in clients:
-        by_day = task.errors(dataset, i, predict(i, dataset.starts(i, "test")))
-        errors.append(pd.DataFrame({**labels_of_errors, "client": client, **by_day}))
-    return scores, weeks, errors
-
-
-def _widen(dataset: Dataset, predict: Predict, task: Task) -> tuple[Predict, Floats]:
-    """The baseline with widths of its intervals, from the validation set of each client, and these
-    widths."""
-    windows, bands, widths = [], [], []
-    for i in range(len(dataset.clients)):
-        starts = [dataset.starts(i, split) for split in EVALUATED_SPLITS]
-        validation, test = (predict(i, split_starts) for split_starts in starts)
-        widths.append(task.conformal_widths(dataset, i, validation))
-        windows.append(np.concatenate(starts))
-        predictions = np.concatenate([validation, test])
-        bands.append(task.widen(dataset, i, windows[i], predictions, widths[i]))
-
-    def predicted(i: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
-        return bands[i][np.searchsorted(windows[i], starts)]
-
-    return predicted, np.stack(widths)
+    week = EvaluatedForecasts.join_weeks({"forecast": forecasts})
+    errors = [
+        pd.DataFrame({**labels_of_errors, "client": client, **by_day})
+        for client, by_day in forecasts.errors()
+    ]
+    return rows, week.drop(columns=["truth", "persistence"]).assign(**keys), errors

@@ -1,26 +1,29 @@
 """Evaluates models: their scores on validation and test, and predictions to show."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from plfl.base.array_types import Floats as Floats
-from plfl.data.dataset import EVALUATED_SPLITS, Dataset, Split
+from plfl.data.dataset import EVALUATED_SPLITS, Dataset
+from plfl.experiments.evaluated_forecasts import (
+    EvaluatedForecasts,
+    PredictionsBySplit,
+    divide,
+    fit_widths,
+)
 from plfl.federated.federation import Federation
 from plfl.interfaces.task import Task
 from plfl.results.records import ConformalWidths, ModelKind, Models
 from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
-from plfl.tasks.loads import LoadTask, first_week
+from plfl.tasks.loads import LoadTask
 from plfl.training.work import Engine
-
-PredictionsByClient: TypeAlias = list[Floats]
-"""Predictions for the validation windows and then the test windows of each client."""
 
 
 @dataclass(frozen=True)
@@ -122,93 +125,52 @@ class ForecastEvaluator:
 
     def widths(self, models: Models) -> ConformalWidths:
         """The widths of the intervals of `models`; empty without widths."""
-        return {} if self.task.widening == "none" else self._widths(self._forecast(models))
-
-    def _forecast(self, models: Models) -> dict[ModelKind, PredictionsByClient]:
-        e = self.engine
-        return {
-            model: self._predictions(
-                e.predict(torch.from_numpy(rows).to(e.device, e.dtype), self.starts)
-            )
-            for model, rows in models.items()
-        }
+        if self.task.widening == "none":
+            return {}
+        e, model_widths = self.engine, ConformalWidths()
+        for model, rows in models.items():
+            outputs = e.predict(torch.from_numpy(rows).to(e.device, e.dtype), self.starts)
+            predictions = self._predictions(outputs)
+            model_widths[model] = fit_widths(self.dataset, self.task, predictions)
+        return model_widths
 
     def _score_outputs(
         self, local: list[torch.Tensor], received_outputs: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""
-        forecasts: dict[ModelKind, PredictionsByClient] = {"local": self._predictions(local)}
+        outputs_by_model: dict[ModelKind, list[torch.Tensor]] = {"local": local}
         if received_outputs is not None:
-            forecasts["global"] = self._predictions(received_outputs)
-        widths = self._widths(forecasts)
+            outputs_by_model["global"] = received_outputs
         forecasts = {
-            model: self._widen(forecasts_of_model, widths.get(model))
-            for model, forecasts_of_model in forecasts.items()
+            model: EvaluatedForecasts.with_widths(
+                self.dataset, self.task, self._predictions(outputs)
+            )
+            for model, outputs in outputs_by_model.items()
         }
+        widths = {m: x.widths for m, x in forecasts.items() if x.widths is not None}
         forecasts.setdefault("global", forecasts["local"])
         rows = [
-            {"client": str(self.dataset.clients[i]), "split": split, "model": model}
-            | self.task.scores(self.dataset, i, split, self._part(i, split, predictions[i]))
-            for model, predictions in forecasts.items()
+            {"client": client, "split": split, "model": model} | scores
+            for model, forecasts_of_model in forecasts.items()
             for split in EVALUATED_SPLITS
-            for i in self.clients
+            for client, scores in forecasts_of_model.scores(split)
         ]
-
-        def week() -> pd.DataFrame:
-            tables = []
-            for i in self.clients:
-                starts = first_week(self.dataset, i)
-                rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
-                week_forecasts = {
-                    str(m): self._part(i, "test", forecasts_of_model[i])[rows]
-                    for m, forecasts_of_model in forecasts.items()
-                }
-                tables.append(self.task.week_table(self.dataset, i, starts, week_forecasts))
-            return pd.concat(tables)
 
         def errors() -> pd.DataFrame:
             return pd.concat(
-                pd.DataFrame({"client": str(self.dataset.clients[i]), "model": model, **by_day})
-                for model, predictions in forecasts.items()
-                for i in self.clients
-                for part in [self._part(i, "test", predictions[i])]
-                for by_day in [self.task.errors(self.dataset, i, part)]
+                pd.DataFrame({"client": client, "model": model, **by_day})
+                for model, forecasts_of_model in forecasts.items()
+                for client, by_day in forecasts_of_model.errors()
             )
 
+        week = partial(EvaluatedForecasts.join_weeks, {str(m): x for m, x in forecasts.items()})
         return Evaluation(pd.DataFrame(rows), week, errors, widths)
 
-    def _widths(self, forecasts: Mapping[ModelKind, PredictionsByClient]) -> ConformalWidths:
-        """Conformal widths (N, ...) of each model, given its predictions; empty without widths."""
-        if self.task.widening == "none":
-            return {}
-        task, model_widths = self.task, dict[ModelKind, Floats]()
-        for model, forecasts_of_model in forecasts.items():
-            validation = [self._part(i, "validation", forecasts_of_model[i]) for i in self.clients]
-            widths = [task.conformal_widths(self.dataset, i, x) for i, x in enumerate(validation)]
-            model_widths[model] = np.stack(widths)
-        return model_widths
-
-    def _widen(
-        self, predictions: PredictionsByClient, widths: Floats | None
-    ) -> PredictionsByClient:
-        if widths is None:
-            return predictions
-        return [
-            self.task.widen(self.dataset, i, self._starts(i), prediction, widths[i])
-            for i, prediction in enumerate(predictions)
-        ]
-
-    def _predictions(self, outputs: list[torch.Tensor]) -> PredictionsByClient:
-        """Predictions for a client's validation windows, then for its test windows."""
-        return [
-            self.task.predictions(self.dataset, i, self._starts(i), output.double().cpu().numpy())
-            for i, output in enumerate(outputs)
-        ]
-
-    def _starts(self, i: int) -> NDArray[np.int64]:
-        starts: NDArray[np.int64] = self.starts[i].cpu().numpy()
-        return starts
-
-    def _part(self, i: int, split: Split, predictions: Floats) -> Floats:
-        windows = self.validation_windows[i]
-        return predictions[:windows] if split == "validation" else predictions[windows:]
+    def _predictions(self, outputs: list[torch.Tensor]) -> list[PredictionsBySplit]:
+        """The predictions of every client."""
+        predictions = []
+        for i, output in enumerate(outputs):
+            starts, values = self.starts[i].cpu().numpy(), output.double().cpu().numpy()
+            joined = self.task.predictions(self.dataset, i, starts, values)
+            predictions.append(divide(joined, self.validation_windows[i]))
+        return predictions
