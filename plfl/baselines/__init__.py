@@ -3,12 +3,10 @@ class in the file of its name."""
 
 from collections.abc import Iterable
 
-from plfl.config.baselines import BASELINE
 from plfl.config.named import STANDARD_BASELINES, find_baseline
 from plfl.interfaces.baseline import Baseline
 
 __all__ = [
-    "BASELINE",
     "catalogue",
     "find",
     "pretrained_names",

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.errors import PlflError
-from plfl.baselines import BASELINE, catalogue
+from plfl.baselines import catalogue
 from plfl.baselines.fitting import RememberedBaseline, fit, total_sent
+from plfl.config.baselines import BASELINE
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset
 from plfl.experiments.client_groups import list_baselines
 from plfl.experiments.evaluated_forecasts import EvaluatedForecasts, PredictionsBySplit

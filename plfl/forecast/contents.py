@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from plfl import __version__, plugins
 from plfl.base.minutes import MINUTES_PER_WEEK
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling

@@ -10,7 +10,7 @@ import pandas as pd
 
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.text import list_names
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.results.records import read_csv, read_facts
 from plfl.results.tables import Tables

@@ -12,8 +12,8 @@ import pandas as pd
 
 from plfl.base.errors import Place, PlflError, Problem, ResultsError
 from plfl.base.spreadsheets import escape_formula, write_csv
-from plfl.baselines import BASELINE, send_sums
-from plfl.config.baselines import Baselines
+from plfl.baselines import send_sums
+from plfl.config.baselines import BASELINE, Baselines
 from plfl.config.error_messages import list_allowed
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples

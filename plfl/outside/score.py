@@ -14,7 +14,7 @@ from plfl.base.array_types import Floats as Floats
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import sha256
 from plfl.base.text import list_names
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.data.dataset import Dataset
 from plfl.experiments import baselines
 from plfl.interfaces.task import Task

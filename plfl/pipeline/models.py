@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from plfl.base.errors import Problem, ResultsError
 from plfl.base.spreadsheets import write_csv
-from plfl.baselines import BASELINE
 from plfl.baselines.storage import (
     join_clients,
     restore,
@@ -23,6 +22,7 @@ from plfl.baselines.storage import (
     unpack,
     widths_of,
 )
+from plfl.config.baselines import BASELINE
 from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.forecast.choice import errors_on_validation

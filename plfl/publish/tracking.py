@@ -31,7 +31,8 @@ from plfl.base.errors import PlflError, Problem
 from plfl.base.extras import require
 from plfl.base.files import atomic, digest, hold, sha256
 from plfl.base.spreadsheets import as_csv
-from plfl.baselines import BASELINE, find
+from plfl.baselines import find
+from plfl.config.baselines import BASELINE
 from plfl.results.in_use import read_use
 from plfl.results.records import CELL, MODELS, read_facts
 from plfl.results.tables import Tables, is_complete, refuse_contradictions

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from plfl.base.text import short_number
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.report.rendering import score
 from plfl.results.dominance import is_decided_by_few
 from plfl.results.overview import INTERVALS

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
 from plfl.base.text import format_percent
-from plfl.baselines import BASELINE, find, pretrained_names, rivals
+from plfl.baselines import find, pretrained_names, rivals
+from plfl.config.baselines import BASELINE
 from plfl.report.answer import FederationAnswer, answer
 from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.figures.style import (

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.spreadsheets import write_csv
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.data.dataset import EVALUATED_SPLITS, SPLITS, Dataset
 from plfl.data.features import finite_values
 from plfl.data.sources import read_receipt

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, send_open_sums
+from plfl.baselines import send_open_sums
+from plfl.config.baselines import BASELINE
 from plfl.interfaces.baseline import Crosses
 from plfl.results import words
 from plfl.results.scores import ForecasterScores

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.base.spreadsheets import write_csv
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.results import words
 from plfl.results.best import best
 from plfl.results.checksums import write_sums

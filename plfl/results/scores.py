@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.results.records import ModelKind
 from plfl.results.statistics import Array, Difference
 from plfl.results.tables import Tables

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, Problem, ResultsError
+from plfl.config.baselines import BASELINE
 from plfl.results.best import best
 from plfl.results.records import (
     CELL,
@@ -116,7 +117,7 @@ class Tables:
         optional = _SUMMARY | dict.fromkeys(["seed", "round", "trials"], "Int64")
         with refuse_damage(path):
             table = read_csv(path, optional)
-            is_cell = ~table["sharing"].isin([baselines.BASELINE, *USE_NAMES])
+            is_cell = ~table["sharing"].isin([BASELINE, *USE_NAMES])
             table = table[is_cell].reset_index(drop=True)
             if table.duplicated([*CELL, "model"]).any():
                 raise ValueError("duplicate cell")
@@ -187,7 +188,7 @@ class Tables:
         the absolute errors. A deployed study keeps no days, because the data stay with its clients:
         its test set counts as one day."""
         if (Path(self.folder) / "errors.parquet").is_file():
-            labels = [column for column in CELL if model != baselines.BASELINE or column != "seed"]
+            labels = [column for column in CELL if model != BASELINE or column != "seed"]
             column = DAILY_COLUMNS[score]
             columns = [*labels, "client", "day", column, "forecasts", "scale"]
             return self.errors(columns, model=model).rename(columns={column: "error"})

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.report import reporting
 from plfl.report.comparison_plot import plot_comparisons
 from plfl.report.rendering import embed_figure, write_page

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.config.claim_scores import COUNTED
 from plfl.results import comparisons
 from plfl.results.overview import BEST_FILE

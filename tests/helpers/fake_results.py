@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, find
+from plfl.baselines import find
+from plfl.config.baselines import BASELINE
 from plfl.federated.clock import takes_time
 from plfl.results.collect import summarise, summarise_baselines, with_baselines
 from plfl.results.records import CELL, MODELS, write_table

@@ -8,8 +8,8 @@ import pandas as pd
 
 import plfl
 from plfl.base.spreadsheets import write_csv
-from plfl.baselines import BASELINE
 from plfl.baselines.storage import pack
+from plfl.config.baselines import BASELINE
 from plfl.config.named import STANDARD_BASELINES
 from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import BaselineTables, evaluate

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.report import charts
 from plfl.report.charts import as_script, library
 from plfl.results.assignment import assign

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from plfl.base.errors import ResultsError
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate

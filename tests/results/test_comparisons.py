@@ -13,7 +13,7 @@ from scipy import stats
 
 from plfl.base.errors import ResultsError
 from plfl.base.spreadsheets import write_csv
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.pipeline.jobs import results_message
 from plfl.report import variants_page
 from plfl.report.answer import FederationAnswer, answer

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ResultsError
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.report import variants_page as page
 from plfl.report.figures.style import colour
 from plfl.results.overview import Overview, gather, study_of

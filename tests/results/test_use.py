@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from plfl.base.spreadsheets import write_csv
-from plfl.baselines import BASELINE
+from plfl.config.baselines import BASELINE
 from plfl.publish.tracking import runs
 from plfl.results import words
 from plfl.results.assignment import Assignment, assign
