@@ -145,7 +145,8 @@ def test_the_reading_path_begins_at_the_plain_round_and_is_short() -> None:
     path += [ROOT / name for step in steps for name in re.findall("`(.*?)`", step)]
     assert len(path) == len({*path})
     made = ["config/federation", "experiments/train", "federated/round", "experiments/evaluation"]
-    made += ["tasks/metrics", "experiments/recorder", "results/records", "results/collect"]
+    made += ["experiments/evaluated_forecasts", "tasks/metrics", "experiments/recorder"]
+    made += ["results/records", "results/collect"]
     files = [ROOT / "plfl" / f"{name}.py" for name in made]
     assert [file for file in path if file in files] == files, "the way of one number"
     total = sum(map(lines_of, path))
