@@ -1,16 +1,17 @@
 """The covariates of windows: numbers that a model reads once per window, besides the rows of the
 look-back.
 
-Each transform of `windows.covariates` is one function here. It gets the series of one client and
+Each transform of `windows.covariates` is one class here. It gets the series of one client and
 returns columns. Row l of a column is for the window whose last input row is l. Nothing after row l
 is read except the time of the target row g = l + L and, for `known_future`, features that the user
 declares known in advance. Estimates come from the client's own training set. If a needed reading
 is in a gap, the columns are NaN and there is no window.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ from plfl.config.windows import (
     Windows,
 )
 from plfl.data.features import Unit, days_of, finite_values, time_of_day, weekday
+
+Keys = TypeVar("Keys", bound=Transform)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,192 @@ class Series:
         return np.where(np.isnan(loads), self.load, loads) if self.fills_lags else loads
 
 
+class Covariate(ABC, Generic[Keys]):
+    """What one transform computes."""
+
+    def __init__(self, keys: Keys, windows: Windows):
+        self.keys, self.windows = keys, windows
+        self.width = keys.width(windows.horizons)
+        """Its number of columns."""
+
+    def count_reach_rows(self, interval: int) -> int:
+        """Number of rows, up to the last input row, that it reads."""
+        return 1
+
+    def public_columns(self, changes: Floats, share: Floats) -> list[Floats]:
+        """Its columns of `public_values`, of changes of the load and of numbers from 0 to 1."""
+        return [share] * self.width
+
+    def estimate(self, series: Series) -> Floats:
+        """What it estimates from the training set; empty if it does not."""
+        return np.empty(0)
+
+    @abstractmethod
+    def compute(self, series: Series, estimates: Floats) -> Floats | NDArray[np.float32]:
+        """Its columns (R, width)."""
+
+
+class LagColumns(Covariate[Lags]):
+    """Loads y_(g−d+j), j = −around … H − 1 + around, of each number of rows d before the target g.
+
+    They are scaled like the loads of the look-back. A load after row l is replaced by the latest
+    known one at the same time of day, a day or several earlier. A load before the client's first
+    row is replaced by y_l.
+    """
+
+    def list_steps(self, interval: int) -> list[int]:
+        """The rows of these loads, counted back from the last input row."""
+        around, day = self.keys.around, MINUTES_PER_DAY // interval
+        rows = range(-around, self.windows.horizons + around)
+        distances = self.keys.distances(interval)
+        steps = [d - self.windows.look_ahead - j for d in distances for j in rows]
+        return [n if n >= 0 else n % day for n in steps]
+
+    def count_reach_rows(self, interval: int) -> int:
+        return max(self.list_steps(interval)) + 1
+
+    def public_columns(self, changes: Floats, share: Floats) -> list[Floats]:
+        return [changes] * self.width
+
+    def compute(self, series: Series, estimates: Floats) -> Floats:
+        steps = self.list_steps(series.interval)
+        loads = np.stack([series.shift(n) for n in steps], axis=1)
+        zero = series.load[:, None] if self.windows.is_relative else series.offset
+        return np.asarray((loads - zero) / series.scale, float)
+
+
+class LevelColumns(Covariate[Level]):
+    """(y_l − m)/σ and log(y_l/m), with mean m and standard deviation σ of the training set.
+
+    If the training set is constant, σ is set to 1, and a mean of 0 is set to 1. In the logarithm,
+    loads below a millionth of m, such as zero, are set to that.
+    """
+
+    def public_columns(self, changes: Floats, share: Floats) -> list[Floats]:
+        return [np.linspace(-2, 3, len(share)), np.linspace(-1.5, 1, len(share))]
+
+    def estimate(self, series: Series) -> Floats:
+        load = series.load[series.training_rows]
+        unit = Unit.from_load(load, self.windows.look_ahead, self.windows.horizons)
+        return np.array([unit.change, unit.mean, unit.deviation])
+
+    def compute(self, series: Series, estimates: Floats) -> Floats:
+        return Unit(*estimates.tolist()).level(series.load)
+
+
+class CalendarColumns(Covariate[Calendar]):
+    """Sines and cosines of the time of day, and the day of the week (one-hot, Monday first), of
+    g."""
+
+    def public_columns(self, changes: Floats, share: Floats) -> list[Floats]:
+        waves = 2 * self.keys.harmonics
+        flags = [_alternate(len(share))] * (self.width - waves)
+        return [np.linspace(-1, 1, len(share))] * waves + flags
+
+    def compute(self, series: Series, estimates: Floats) -> Floats:
+        stamps = series.stamps[series.targets]
+        times = time_of_day(stamps, self.keys.harmonics)
+        return np.concatenate([times, weekday(stamps)], axis=1)
+
+
+class EncodingColumns(Covariate[Encoding]):
+    """Piecewise-linear encoding of y_l, y_l − y_(l−1), y_l − y_(l−L) and y_l − y_s.
+
+    s is the first row of the window. A number z becomes clip((z − q_i) / (q_(i+1) − q_i), 0, 1) for
+    each bin i between quantiles q of z in the client's training windows. A bin without width, which
+    a number has that is often or always the same, is 1 above its edge and 0 elsewhere. A load
+    before the client's first row is replaced by y_l.
+
+    Source: Yury Gorishniy, Ivan Rubachev and Artem Babenko, "On Embeddings for Numerical Features
+    in Tabular Deep Learning", NeurIPS 2022, https://arxiv.org/abs/2203.05556.
+    """
+
+    @property
+    def steps(self) -> list[int]:
+        """The rows of the loads that are compared with the last one, counted back from it."""
+        return [1, self.windows.look_ahead, self.windows.look_back - 1]
+
+    def count_reach_rows(self, interval: int) -> int:
+        return max(self.steps) + 1
+
+    def _find_numbers(self, series: Series) -> list[Floats]:
+        """The four numbers z (R,)."""
+        return [series.load, *(series.load - series.shift(n) for n in self.steps)]
+
+    def estimate(self, series: Series) -> Floats:
+        """The quantiles (4, bins + 1)."""
+        # The last input rows of the training windows.
+        first = series.training_rows.start + self.windows.look_back - 1
+        last = series.training_rows.stop - self.windows.look_ahead - self.windows.horizons
+        shares = np.linspace(0, 1, self.keys.bins + 1)
+        values = [finite_values(z[first : last + 1]) for z in self._find_numbers(series)]
+        # If all values are missing, no window is left to encode.
+        return np.stack(
+            [np.quantile(z, shares) if len(z) else np.zeros_like(shares) for z in values]
+        )
+
+    def compute(self, series: Series, estimates: Floats) -> Floats:
+        encoded = []
+        for z, q in zip(self._find_numbers(series), estimates, strict=True):
+            above, width = z[:, None] - q[:-1], np.diff(q)
+            ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
+            encoded.append(np.where(np.isnan(above), np.nan, np.where(width > 0, ramps, above > 0)))
+        return np.concatenate(encoded, axis=1)
+
+
+class HolidayColumns(Covariate[Holidays]):
+    """1 if the interval of a target is on a public holiday, in standard time, otherwise 0."""
+
+    def public_columns(self, changes: Floats, share: Floats) -> list[Floats]:
+        return [_alternate(len(share))] * self.width
+
+    def compute(self, series: Series, estimates: Floats) -> Floats:
+        days = days_of(series.stamps)
+        years = np.unique(days.astype("datetime64[Y]").astype(int) + 1970).tolist()
+        free_days = np.array(self.keys.dates(years), "datetime64[D]")
+        is_free = np.isin(days, free_days).astype(float)
+        return np.stack([is_free[series.target(h)] for h in range(self.windows.horizons)], axis=1)
+
+
+class KnownFutureColumns(Covariate[KnownFuture]):
+    """The scaled features at every target, as if they had been forecast without error: the columns
+    of the first target, then those of the next. Series without such a feature are refused."""
+
+    def compute(self, series: Series, estimates: Floats) -> NDArray[np.float32]:
+        if missing := [name for name in self.keys.features if name not in series.columns]:
+            raise DataError(
+                Problem(
+                    Key("windows.covariates"),
+                    f"known_future: the clients have no {', '.join(missing)}",
+                    "remove it, or add it to data.features and to the series",
+                )
+            )
+        columns = [series.columns.index(name) for name in self.keys.features]
+        rows = [series.target(h) for h in range(self.windows.horizons)]
+        return np.concatenate([series.features[own_rows][:, columns] for own_rows in rows], axis=1)
+
+
+COVARIATES: dict[type[Transform], type[Covariate[Any]]] = {
+    Lags: LagColumns,
+    Level: LevelColumns,
+    Calendar: CalendarColumns,
+    Encoding: EncodingColumns,
+    Holidays: HolidayColumns,
+    KnownFuture: KnownFutureColumns,
+}
+"""The class of each transform, by that of its keys."""
+
+
+def _alternate(count: int) -> Floats:
+    """0, 1, 0, 1, ..."""
+    return np.arange(count, dtype=float) % 2
+
+
+def _covariates_of(windows: Windows) -> list[Covariate[Any]]:
+    """The transforms of windows, in their order."""
+    return [COVARIATES[type(keys)](keys, windows) for keys in windows.covariates]
+
+
 def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArray[np.float32]:
     """The covariates (R, G) of a client: the columns of all transforms, in their order. `estimated`
     by `estimate`, if the training set is not in these series."""
@@ -86,30 +275,21 @@ def compute(series: Series, estimated: Sequence[Floats] | None = None) -> NDArra
         estimated = estimate(series)
     columns = np.empty((len(series.load), series.windows.covariates_width), np.float32)
     first = 0
-    for transform, estimates in zip(series.windows.covariates, estimated, strict=True):
-        width = transform.width(series.windows.horizons)
-        columns[:, first : first + width] = _columns(series, transform, estimates)
-        first += width
+    for covariate, estimates in zip(_covariates_of(series.windows), estimated, strict=True):
+        columns[:, first : first + covariate.width] = covariate.compute(series, estimates)
+        first += covariate.width
     return columns
 
 
 def estimate(series: Series) -> list[Floats]:
     """What each transform estimates from the training set; empty for those that do not."""
-    return [_estimate(series, transform) for transform in series.windows.covariates]
+    return [covariate.estimate(series) for covariate in _covariates_of(series.windows)]
 
 
 def count_reach_rows(windows: Windows, interval: int) -> int:
     """Number of rows, up to the last input row, that a window and its covariates read."""
-    row_count = windows.look_back
-    for transform in windows.covariates:
-        if isinstance(transform, Lags):
-            distances, day = transform.distances(interval), MINUTES_PER_DAY // interval
-            row_count = max(
-                row_count, max(lag_steps(windows, distances, transform.around, day)) + 1
-            )
-        elif isinstance(transform, Encoding):
-            row_count = max(row_count, windows.look_ahead + 1, 2)
-    return row_count
+    own_counts = (covariate.count_reach_rows(interval) for covariate in _covariates_of(windows))
+    return max([windows.look_back, *own_counts])
 
 
 def public_values(windows: Windows, inputs: int, row_count: int) -> Floats:
@@ -121,161 +301,6 @@ def public_values(windows: Windows, inputs: int, row_count: int) -> Floats:
     changes: Floats = np.sinh(np.linspace(-3.5, 3.5, row_count))
     share = np.linspace(0, 1, row_count)
     columns: list[Floats] = ([changes] + [share] * (inputs - 1)) * windows.look_back
-    for transform in windows.covariates:
-        width = transform.width(windows.horizons)
-        match transform:
-            case Lags():
-                columns += [changes] * width
-            case Level():
-                columns += [np.linspace(-2, 3, row_count), np.linspace(-1.5, 1, row_count)]
-            case Calendar():
-                columns += [np.linspace(-1, 1, row_count)] * (2 * transform.harmonics)
-                columns += [np.arange(row_count, dtype=float) % 2] * (
-                    width - 2 * transform.harmonics
-                )
-            case Holidays():
-                columns += [np.arange(row_count, dtype=float) % 2] * width
-            case KnownFuture() | Encoding():
-                columns += [share] * width
-            case _:
-                assert_never(transform)
+    for covariate in _covariates_of(windows):
+        columns += covariate.public_columns(changes, share)
     return np.stack(columns, axis=1)
-
-
-def _estimate(series: Series, transform: Transform) -> Floats:
-    match transform:
-        case Level():
-            unit = Unit.from_load(
-                series.load[series.training_rows],
-                series.windows.look_ahead,
-                series.windows.horizons,
-            )
-            return np.array([unit.change, unit.mean, unit.deviation])
-        case Encoding():
-            return _quantiles(series, transform.bins)
-        case _:
-            return np.empty(0)
-
-
-def _columns(
-    series: Series, transform: Transform, estimated: Floats
-) -> Floats | NDArray[np.float32]:
-    match transform:
-        case Lags():
-            day = MINUTES_PER_DAY // series.interval
-            return lags(series, transform.distances(series.interval), transform.around, day)
-        case Level():
-            return level(series, Unit(*estimated.tolist()))
-        case Calendar():
-            return calendar(series, transform)
-        case Encoding():
-            return encoding(series, estimated)
-        case Holidays():
-            return holidays(series, transform)
-        case KnownFuture():
-            return known_future(series, transform.features)
-        case _:
-            assert_never(transform)
-
-
-def lags(series: Series, distances: Sequence[int], around: int, day: int) -> Floats:
-    """Loads y_(g−d+j), j = −around … H − 1 + around, of each number of rows d before the target g.
-
-    They are scaled like the loads of the look-back. A load after row l is replaced by the latest
-    known one at the same time of day, `day` rows or a multiple earlier. A load before the client's
-    first row is replaced by y_l.
-    """
-    steps = lag_steps(series.windows, distances, around, day)
-    loads = np.stack([series.shift(n) for n in steps], axis=1)
-    zero = series.load[:, None] if series.windows.is_relative else series.offset
-    return np.asarray((loads - zero) / series.scale, float)
-
-
-def lag_steps(windows: Windows, distances: Sequence[int], around: int, day: int) -> list[int]:
-    """The rows before the last input row of the loads of `lags`."""
-    rows = range(-around, windows.horizons + around)
-    steps = [d - windows.look_ahead - j for d in distances for j in rows]
-    return [n if n >= 0 else n % day for n in steps]
-
-
-def level(series: Series, unit: Unit) -> Floats:
-    """(y_l − m)/σ and log(y_l/m), with mean m and standard deviation σ of the training set.
-
-    If the training set is constant, σ is set to 1, and a mean of 0 is set to 1. In the logarithm,
-    loads below a millionth of m, such as zero, are set to that.
-    """
-    return unit.level(series.load)
-
-
-def calendar(series: Series, settings: Calendar) -> Floats:
-    """Sines and cosines of the time of day, and the day of the week (one-hot, Monday first), of
-    g."""
-    stamps = series.stamps[series.targets]
-    return np.concatenate([time_of_day(stamps, settings.harmonics), weekday(stamps)], axis=1)
-
-
-def encoding(series: Series, edges: Floats) -> Floats:
-    """Piecewise-linear encoding of y_l, y_l − y_(l−1), y_l − y_(l−L) and y_l − y_s.
-
-    s is the first row of the window. A number z becomes clip((z − q_i) / (q_(i+1) − q_i), 0, 1) for
-    each bin i between quantiles q of z in the client's training windows, a row of `edges`. A bin
-    without width, which a number has that is often or always the same, is 1 above its edge and 0
-    elsewhere. A load before the client's first row is replaced by y_l.
-
-    Source: Yury Gorishniy, Ivan Rubachev and Artem Babenko, "On Embeddings for Numerical Features
-    in Tabular Deep Learning", NeurIPS 2022, https://arxiv.org/abs/2203.05556.
-    """
-    encoded = []
-    for z, q in zip(_history_numbers(series), edges, strict=True):
-        above, width = z[:, None] - q[:-1], np.diff(q)
-        ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
-        encoded.append(np.where(np.isnan(above), np.nan, np.where(width > 0, ramps, above > 0)))
-    return np.concatenate(encoded, axis=1)
-
-
-def _history_numbers(series: Series) -> list[Floats]:
-    """The four numbers of `encoding`."""
-    steps = encoded_steps(series.windows)
-    return [series.load, *(series.load - series.shift(n) for n in steps)]
-
-
-def encoded_steps(windows: Windows) -> list[int]:
-    """The rows before the last input row of the loads that `encoding` compares with the last."""
-    return [1, windows.look_ahead, windows.look_back - 1]
-
-
-def _quantiles(series: Series, bins: int) -> Floats:
-    """The edges (4, bins + 1) of `encoding`, from the client's training windows."""
-    # The last input rows of these windows.
-    first = series.training_rows.start + series.windows.look_back - 1
-    training_rows = slice(
-        first, series.training_rows.stop - series.windows.look_ahead - series.windows.horizons + 1
-    )
-    shares = np.linspace(0, 1, bins + 1)
-    values = [finite_values(z[training_rows]) for z in _history_numbers(series)]
-    # If all values are missing, no window is left to encode.
-    return np.stack([np.quantile(z, shares) if len(z) else np.zeros(bins + 1) for z in values])
-
-
-def holidays(series: Series, settings: Holidays) -> Floats:
-    """1 if the interval of a target is on a public holiday, in standard time, otherwise 0."""
-    days = days_of(series.stamps)
-    years = np.unique(days.astype("datetime64[Y]").astype(int) + 1970).tolist()
-    is_free = np.isin(days, np.array(settings.dates(years), "datetime64[D]")).astype(float)
-    return np.stack([is_free[series.target(h)] for h in range(series.windows.horizons)], axis=1)
-
-
-def known_future(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
-    """The scaled features at every target, as if they had been forecast without error: the columns
-    of the first target, then those of the next. Series without such a feature are refused."""
-    if missing := [name for name in features if name not in series.columns]:
-        raise DataError(
-            Problem(
-                Key("windows.covariates"),
-                f"known_future: the clients have no {', '.join(missing)}",
-                "remove it, or add it to data.features and to the series",
-            )
-        )
-    columns = [series.columns.index(name) for name in features]
-    parts = [series.features[series.target(h)][:, columns] for h in range(series.windows.horizons)]
-    return np.concatenate(parts, axis=1)

@@ -21,8 +21,8 @@ from plfl.baselines import features as designs
 from plfl.baselines.fitting import RESIDUALS
 from plfl.baselines.trees import texts_of
 from plfl.config.windows import Calendar, Encoding, Holidays, KnownFuture, Lags, Level, Transform
-from plfl.data import covariates
 from plfl.data.arrays import arrays_under
+from plfl.data.covariates import EncodingColumns, LagColumns
 from plfl.data.features import SMALLEST, time_of_day, weekday
 from plfl.data.windows import Scaling
 from plfl.federated.tree_growth import Tree
@@ -133,13 +133,10 @@ class PastReadings:
         return torch.cat(parts, 1) if parts else self.scaled_readings[:, 0, :0]
 
     def _transform(self, transform: Transform, estimates: Tensor, scaling: Scaling) -> Tensor:
-        windows, interval = self.model.study.windows, self.model.interval
+        windows = self.model.study.windows
         match transform:
             case Lags():
-                distances = transform.distances(interval)
-                steps = covariates.lag_steps(
-                    windows, distances, transform.around, MINUTES_PER_DAY // interval
-                )
+                steps = LagColumns(transform, windows).list_steps(self.model.interval)
                 zero = self.last if windows.is_relative else torch.from_numpy(scaling.offset[:1])
                 return (self.back_or_last(steps) - zero) / torch.from_numpy(scaling.scale[:1])
             case Level():
@@ -147,7 +144,7 @@ class PastReadings:
             case Calendar():
                 return self.calendar(transform.harmonics)[:, 0]
             case Encoding():
-                earlier = self.back_or_last(covariates.encoded_steps(windows))
+                earlier = self.back_or_last(EncodingColumns(transform, windows).steps)
                 numbers = torch.cat([self.last, self.last - earlier], 1)
                 above, width = numbers[:, :, None] - estimates[:, :-1], estimates.diff(dim=1)
                 ramps = (above / torch.where(width > 0, width, 1)).clamp(0, 1)

@@ -1,7 +1,7 @@
 """The covariates against an independent computation, window by window, and what it may not know."""
 
 import itertools
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.base.errors import DataError
-from plfl.config.windows import Windows
-from plfl.data.covariates import count_reach_rows
+from plfl.config.windows import Transform, Windows
+from plfl.data.covariates import COVARIATES, count_reach_rows, public_values
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.windows import build, build_later, scalings
 from tests.helpers.refusals import naming
@@ -180,3 +180,15 @@ def test_the_rows_read_include_those_that_replace_unknown_lags(
     scaling = scalings(build({"a": t}, w))["a"]
     whole, part = (build_later("a", rows, w, scaling) for rows in (t, t[-needed:]))
     np.testing.assert_array_equal(part.covariates[needed - 1], whole.covariates[len(t) - 1])
+
+
+def test_every_transform_has_a_class_and_public_columns_as_many_as_its_own() -> None:
+    assert set(COVARIATES) == set(get_args(Transform))
+    others = [{"name": "holidays", "country": "DE"}, {"name": "known_future"}]
+    w = windows(RECIPE + others, horizons=3)
+    assert {*map(type, w.covariates)} == set(COVARIATES)
+    for keys in w.covariates:
+        single = w.model_copy(update={"covariates": [keys]})
+        covariates = build({"a": table(0, 2000)}, single).covariates
+        assert covariates.shape[1] == keys.width(3)
+        assert public_values(single, 2, 31).shape == (31, 2 * w.look_back + keys.width(3))
