@@ -93,9 +93,9 @@ class ParameterLayout:
         """The columns of all buffers; those of the parameters are before them."""
         return slice(sum(math.prod(shape) for shape in self.shapes.values()), self.width)
 
-    def is_whole(self, shared: Mask) -> bool:
+    def is_whole(self, shared_mask: Mask) -> bool:
         """Whether a mask (P,) has all parameters."""
-        return bool(shared[: self.buffer_columns.start].all())
+        return bool(shared_mask[: self.buffer_columns.start].all())
 
     @property
     def last(self) -> str:
@@ -114,8 +114,8 @@ class ParameterLayout:
         """The buffers of all rows of `theta` (S, P), by name; each has shape (S, *shape)."""
         sizes = [math.prod(shape) for shape in self.buffers.values()]
         parts = theta[:, self.buffer_columns].split(sizes, 1)
-        named = zip(self.buffers.items(), parts, strict=True)
-        return {name: part.view(-1, *shape) for (name, shape), part in named}
+        named_parts = zip(self.buffers.items(), parts, strict=True)
+        return {name: part.view(-1, *shape) for (name, shape), part in named_parts}
 
     def match(self, pattern: str) -> list[str]:
         """Names of the parameters that a `pattern` means: one of `GROUPS` or a glob pattern."""

@@ -260,10 +260,10 @@ class TreeWindows:
         ends = np.cumsum([0, *map(len, targets)]).tolist()
         first = self.features(*pairs[0])
         # Pooled windows are many: there is one copy of their features.
-        read = np.empty((ends[-1], first.shape[1]))
+        inputs = np.empty((ends[-1], first.shape[1]))
         for k, pair in enumerate(pairs):
-            read[ends[k] : ends[k + 1]] = self.features(*pair) if k else first
-        return read, np.concatenate(targets)
+            inputs[ends[k] : ends[k + 1]] = self.features(*pair) if k else first
+        return inputs, np.concatenate(targets)
 
     def _thin_windows(self, starts: Starts) -> Starts:
         """The windows of a client that are used."""
@@ -412,12 +412,12 @@ class TreeModel:
         """Loads in kWh of windows of a client, (W,) or (W, H); quantiles (W, H, Q). `features`: the
         result of `all_features` of its windows, if it is known."""
         windows = self.windows
-        read = windows.all_features(client, starts) if features is None else features
-        forecasts = np.array([[forest.predict(x) for forest in self._forests] for x in read])
+        inputs = windows.all_features(client, starts) if features is None else features
+        forecasts = np.array([[forest.predict(x) for forest in self._forests] for x in inputs])
         loads = windows.in_kwh(client, starts, np.moveaxis(forecasts, -1, 0))  # (W, H, Q)
         if self.has_levels:
             return np.sort(loads, axis=-1)
-        return loads[..., 0] if len(read) > 1 else loads[:, 0, 0]
+        return loads[..., 0] if len(inputs) > 1 else loads[:, 0, 0]
 
 
 Grow: TypeAlias = Callable[[TreeWindows, FitSettings, Sequence[TreeChoice]], list[Any]]
@@ -471,9 +471,9 @@ def mean_of(models: Sequence[TreeModel], client: int, starts: Starts) -> Floats:
         return models[0].predict(client, starts)
     # Models that were read from a file have the same windows, and so the same features.
     windows = models[0].windows
-    read = windows.all_features(client, starts)
+    inputs = windows.all_features(client, starts)
     forecasts = [
-        model.predict(client, starts, read if model.windows is windows else None)
+        model.predict(client, starts, inputs if model.windows is windows else None)
         for model in models
     ]
     return np.asarray(np.mean(forecasts, axis=0), float)

@@ -50,8 +50,12 @@ def run(options: argparse.Namespace) -> None:
     ]
     work = pd.concat(parts, ignore_index=True)
     total = work.drop(columns=["variant", "state", "sharing"], errors="ignore").sum()
-    exchanged = work["megabytes"].mul(1e6).map(readable_size)
-    print(print_table(work.drop(columns=["megabytes", "evaluations"]).assign(exchanged=exchanged)))
+    exchanged_texts = work["megabytes"].mul(1e6).map(readable_size)
+    print(
+        print_table(
+            work.drop(columns=["megabytes", "evaluations"]).assign(exchanged=exchanged_texts)
+        )
+    )
     speed = measured_speed(next(iter(study.variants.values())))
     span = seconds(study, works, speed)
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)

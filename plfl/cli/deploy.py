@@ -216,7 +216,7 @@ def _keys(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    local.check(client_count=3, rounds=2, report=_say, masked=options.secure)
+    local.check(client_count=3, rounds=2, report=_say, masked_routine=options.secure)
 
 
 def _say(line: str) -> None:

@@ -36,8 +36,8 @@ def run(options: argparse.Namespace) -> None:
     from plfl.publish.crate import publish, read_citation
 
     read_facts(options.results)  # errors of the folder come before those of the citation
-    read = read_citation(options.citation)
+    citation = read_citation(options.citation)
     today = datetime.now(UTC).date()
-    for sentence in publish(options.results, options.to, read, today, options.models):
+    for sentence in publish(options.results, options.to, citation, today, options.models):
         print(sentence)
-    print(f"wrote {options.to}, licence {read.license}")
+    print(f"wrote {options.to}, licence {citation.license}")

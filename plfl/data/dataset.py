@@ -480,8 +480,8 @@ class JoinedRows:
     def append(self, dataset: Dataset) -> None:
         """Append the rows of a dataset; PlflError if the disk is full."""
         table = source_table(dataset)
-        stored = ROW_FIELDS if table is not None else (*ROW_FIELDS, *COMPUTED_FIELDS)
-        for name in stored:
+        stored_fields = ROW_FIELDS if table is not None else (*ROW_FIELDS, *COMPUTED_FIELDS)
+        for name in stored_fields:
             self._rows.setdefault(name, arrays.GrowingArray(self._folder)).append(
                 getattr(dataset, name)
             )

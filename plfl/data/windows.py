@@ -253,8 +253,8 @@ SCALING_ARRAYS = [
 
 def scalings(dataset: Dataset) -> dict[str, Scaling]:
     """What `build` has estimated for each client, by name."""
-    stored = zip(dataset.clients.tolist(), dataset.scaling.tolist(), strict=True)
-    return {name: Scaling.from_record(**json.loads(text)) for name, text in stored}
+    stored_scalings = zip(dataset.clients.tolist(), dataset.scaling.tolist(), strict=True)
+    return {name: Scaling.from_record(**json.loads(text)) for name, text in stored_scalings}
 
 
 def _scale_series(
@@ -421,17 +421,17 @@ def cut_of(name: str, table: pd.DataFrame, windows: Windows, origin: date | None
         return Cut(table, _cuts(name, len(table), windows)[None])
     interval = _interval(table)
     first, test, end = _history(name, table, windows, origin, interval)
-    held = held_out_rows(test - first, interval)
+    held_count = held_out_rows(test - first, interval)
     needed_rows = windows.look_back + windows.farthest
     row_needs = {
-        "history, less what is held out to choose on,": (test - first - held, needed_rows),
-        "part of its history that is held out to choose on": (held, windows.horizons),
+        "history, less what is held out to choose on,": (test - first - held_count, needed_rows),
+        "part of its history that is held out to choose on": (held_count, windows.horizons),
         "test set": (end - test, needed_rows),
     }
     share = "its fraction in windows.split"
     _check_rows(name, row_needs, windows, share if windows.history is None else "windows.history")
     edges = np.array([[0, test - first, test - first, end - first]])
-    return Cut(table.iloc[first:end], edges, np.array([held]))
+    return Cut(table.iloc[first:end], edges, np.array([held_count]))
 
 
 def _history(

@@ -141,8 +141,8 @@ class Seal:
     def __init__(self, private_key: object, peer: object, side: bytes, peer_side: bytes) -> None:
         assert isinstance(private_key, ec.EllipticCurvePrivateKey)
         assert isinstance(peer, ec.EllipticCurvePublicKey)
-        shared = private_key.exchange(ec.ECDH(), peer)
-        derived = HKDF(hashes.SHA384(), 32, salt=None, info=b"plfl messages").derive(shared)
+        shared_secret = private_key.exchange(ec.ECDH(), peer)
+        derived = HKDF(hashes.SHA384(), 32, salt=None, info=b"plfl messages").derive(shared_secret)
         self._cipher, self._side, self._peer_side = AESGCM(derived), side, peer_side
 
     def encrypt(self, data: bytes) -> bytes:

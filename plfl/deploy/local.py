@@ -102,13 +102,13 @@ MASKED_KEYS: dict[str, dict[str, Any]] = {
 
 
 def configuration_of_check(
-    client_count: int, rounds: int, folder: Path, masked: str | None = None
+    client_count: int, rounds: int, folder: Path, masked_routine: str | None = None
 ) -> dict[str, Any]:
     """Configuration of the check: SCAFFOLD with Adam and scheme P2, all of which keep state; or one
     of `MASKED_KEYS`."""
     raw = _plain_configuration(client_count, rounds, folder)
-    if masked is not None:
-        raw |= MASKED_KEYS[masked] | {"channel": {"secure": True}}
+    if masked_routine is not None:
+        raw |= MASKED_KEYS[masked_routine] | {"channel": {"secure": True}}
         raw["grid"] = raw["grid"] | {"sharing": ["P2"]}
     return raw
 
@@ -133,15 +133,15 @@ def _plain_configuration(client_count: int, rounds: int, folder: Path) -> dict[s
 
 
 def check(
-    client_count: int, rounds: int, report: Callable[[str], None], masked: str | None = None
+    client_count: int, rounds: int, report: Callable[[str], None], masked_routine: str | None = None
 ) -> None:
-    """Run a federation and its simulation in a temporary folder, and compare them. `masked`: of
-    `MASKED_KEYS`.
+    """Run a federation and its simulation in a temporary folder, and compare them.
+    `masked_routine`: of `MASKED_KEYS`.
 
     If they agree, the last line is `identical bits` and the folder is removed.
     """
     folder = Path(tempfile.mkdtemp(prefix="plfl-"))
-    raw = configuration_of_check(client_count, rounds, folder / "data", masked)
+    raw = configuration_of_check(client_count, rounds, folder / "data", masked_routine)
     study = Study.parse(raw, "plfl deploy check")
     config = folder / "check.yaml"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
@@ -172,9 +172,9 @@ def compare_with_simulation(
         pd.testing.assert_frame_equal(records, simulated, check_exact=True)
     except AssertionError as error:
         yield f"records: {error}"
-    shared = safetensors.torch.load_file(folders.server / SERVER_MODEL_FILE)
+    server_arrays = safetensors.torch.load_file(folders.server / SERVER_MODEL_FILE)
     for name, expected in f.server.state.items():
-        if not are_equal(shared[name], expected):
+        if not are_equal(server_arrays[name], expected):
             yield f"the server's {name}"
     for i, name in enumerate(f.client_data.names):
         folder = folders.client(name)
@@ -182,8 +182,10 @@ def compare_with_simulation(
         if not rounds:
             continue
         run, _ = read_latest(folder)
-        held = safetensors.torch.load_file(folder / run / f"round-{max(rounds)}.safetensors")
-        if not are_equal(held["local"][0], f.local[i]):
+        client_arrays = safetensors.torch.load_file(
+            folder / run / f"round-{max(rounds)}.safetensors"
+        )
+        if not are_equal(client_arrays["local"][0], f.local[i]):
             yield f"the parameters of client {name}"
 
 
@@ -226,8 +228,8 @@ def replay(
             torch.from_numpy(has_joined).to(windows.device), torch.nan
         )
 
-        def report(finished: list[Round], summary: RoundSummary = summary) -> None:
-            (result,) = finished
+        def report(finished_rounds: list[Round], summary: RoundSummary = summary) -> None:
+            (result,) = finished_rounds
             evaluation = None
             if settings.evaluates(result.t):
                 received_rows = f.global_models if f.has_global else None

@@ -260,8 +260,10 @@ class _Training:
         if self.checkpoint is None:
             return 0
         federations, _, recorders = self._checkpoint_content()
-        after, saved = self.checkpoint.load(federations)
-        for f, recorder, saved_tables in zip(federations, recorders, saved, strict=after > 0):
+        after, saved_records = self.checkpoint.load(federations)
+        for f, recorder, saved_tables in zip(
+            federations, recorders, saved_records, strict=after > 0
+        ):
             # They were saved as one table, so each has the columns of all others, too.
             foreign = ["cluster"] if clusters_of(f) is None else []
             recorder.tables = [
@@ -269,13 +271,13 @@ class _Training:
             ]
         return after
 
-    def _report(self, finished: list[Round]) -> None:
+    def _report(self, finished_rounds: list[Round]) -> None:
         """Record a finished round, and save it if that is due."""
-        rounds = dict(zip(self._parts, finished, strict=True))
+        rounds = dict(zip(self._parts, finished_rounds, strict=True))
         for trial in self.running:
             for fold_training, recorder in zip(trial.fold_trainings, trial.recorders, strict=True):
                 self._record(trial, fold_training, recorder, rounds[fold_training])
-        t = finished[0].t
+        t = finished_rounds[0].t
         self.progress(t)
         checkpoint = self.checkpoint
         if checkpoint and self.is_final and checkpoint.interrupted:
@@ -294,24 +296,24 @@ class _Training:
         return self.settings.evaluates(t)
 
     def _record(
-        self, trial: Trial, training: FoldTraining, recorder: Recorder, finished: Round
+        self, trial: Trial, training: FoldTraining, recorder: Recorder, finished_round: Round
     ) -> None:
         """Record a finished round of a part of a `trial`."""
-        t, traffic, last = finished.t, finished.traffic, self.settings.rounds
+        t, traffic, last = finished_round.t, finished_round.traffic, self.settings.rounds
         scored_as, evaluation = last if self.is_final else t, None
         if self._is_scored(trial, t):
             evaluation = training.score_round(trial.method, scored_as == last)
         if not training.has_joining_clients:
             recorder.record_training(
                 t,
-                finished.participants,
-                finished.training_losses,
-                finished.local_steps,
+                finished_round.participants,
+                finished_round.training_losses,
+                finished_round.local_steps,
                 traffic,
-                finished.times if takes_time(self.settings.simulation) else None,
+                finished_round.times if takes_time(self.settings.simulation) else None,
             )
         else:
-            recorder.record_member_steps(t, finished.local_steps, traffic)
+            recorder.record_member_steps(t, finished_round.local_steps, traffic)
             traffic = training.join_traffic if evaluation is not None else traffic
             if evaluation is not None and scored_as == last:
                 recorder.record_joining(last, traffic)

@@ -80,8 +80,8 @@ def workload(study: Study) -> pd.DataFrame:
             rounds = sum(trial_counts) * f.rounds
             if joins == "unseen":  # a client trains in all parts except its own
                 rounds *= study.plan.schemes.joining_schemes[scheme].turns - 1
-            shared = layout.mask(study.plan.schemes.patterns[scheme])
-            lengths = [int(shared[columns].sum()) for columns in layout.slices.values()]
+            shared_mask = layout.mask(study.plan.schemes.patterns[scheme])
+            lengths = [int(shared_mask[columns].sum()) for columns in layout.slices.values()]
             sent_lengths = tuple(filter(None, lengths))  # of each tensor, its shared numbers
             bytes_up, bytes_down = (
                 most_bytes(c, blocks_of(study.channel.scales, sent_lengths))
@@ -97,9 +97,9 @@ def workload(study: Study) -> pd.DataFrame:
                 both_ways /= f.rounds
                 if study.channel.secure and sent_lengths:
                     both_ways = _masked_tree(study, clients)
-            exchanged = clients * rounds * both_ways
+            exchanged_bytes = clients * rounds * both_ways
             if joins == "raw":  # readings and the parameters cross once for each cell
-                exchanged = clients * len(distinct) * (_raw_bytes(study) + bytes_down)
+                exchanged_bytes = clients * len(distinct) * (_raw_bytes(study) + bytes_down)
             models = 1 if study.plan.schemes.shares_nothing(scheme) else 2
             evaluations = models * evaluation_count * client_count
             if study.task.common_windows:  # the server's, and last those of the clients
@@ -111,7 +111,7 @@ def workload(study: Study) -> pd.DataFrame:
                     "cells": len(cells),
                     "trainings": sum(trial_counts),
                     "client_steps": clients * rounds * local_steps(study, scheme),
-                    "megabytes": 1e-6 * exchanged,
+                    "megabytes": 1e-6 * exchanged_bytes,
                     "evaluations": evaluations,
                 }
             )
@@ -266,8 +266,8 @@ def seconds(study: Study, works: Mapping[str, pd.DataFrame], speed: float) -> tu
     total = SECONDS_AROUND * len(study.variants) + seconds_of_public(study)
     for label, variant in study.variants.items():
         counts = sources.source_of(variant.data).counts(variant.data, variant.windows)
-        read = counts.train if variant.model.grows_trees else variant.federation.batch_size
-        evaluations = works[label]["evaluations"].sum() * counts.held_out / 3 / read
+        rows_a_step = counts.train if variant.model.grows_trees else variant.federation.batch_size
+        evaluations = works[label]["evaluations"].sum() * counts.held_out / 3 / rows_a_step
         steps = works[label]["client_steps"].sum() + evaluations
         total += float(steps) / speed * cost_of_step(variant) / cost_of_step(first)
     if study.task.forecasts:

@@ -219,19 +219,19 @@ class Channel:
             "down", [crowd.pack() + neighbour_keys for neighbour_keys in server.pass_on(publics)]
         )
         public_keys = [message[CROWD_BYTES:] for message in introductions]
-        shared = carry(
+        share_messages = carry(
             "up",
             [
                 m.share(neighbour_keys)
                 for m, neighbour_keys in zip(members, public_keys, strict=True)
             ],
         )
-        sealed = carry("down", server.deliver(shared))
+        sealed = carry("down", server.deliver(share_messages))
         rows = zip(members, sealed, with_check(numbers(crowd)), strict=True)
-        masked = carry(
+        masked_rows = carry(
             "up", [member.hide(sealed_shares, fields, row) for member, sealed_shares, row in rows]
         )
-        bits_of_place = server.add(dict(enumerate(masked)), fields)
+        bits_of_place = server.add(dict(enumerate(masked_rows)), fields)
         arrival_bits = carry("down", [bits_of_place[n] for n in range(len(places))])
         answers = carry(
             "up", [m.reveal_shares(bits) for m, bits in zip(members, arrival_bits, strict=True)]

@@ -147,14 +147,14 @@ def tensors(f: Federation) -> dict[str, Tensor]:
     return {name: x.detach().clone().contiguous() for name, x in flat.items()}
 
 
-def restore(f: Federation, saved: dict[str, Tensor]) -> None:
+def restore(f: Federation, saved_tensors: dict[str, Tensor]) -> None:
     """Restore what `tensors` returned."""
     # Bytes and time of before round 1 are in the saved records: drop the new federation's counts.
     f.clock.close_round(f.channel.close_round(), [])
-    f.clock.computing = float(saved["computing"])
-    f.local = saved["local"].to(f.local.device)
+    f.clock.computing = float(saved_tensors["computing"])
+    f.local = saved_tensors["local"].to(f.local.device)
     f.state = replace(f.state, **dict.fromkeys(vars(f.state)))  # None was not saved
-    for path, x in saved.items():
+    for path, x in saved_tensors.items():
         part, *names = path.split("/", maxsplit=2)
         part_value = _parts(f)[part] if names else None
         match names:

@@ -200,10 +200,10 @@ class ClientData:
 
     def work_of_losses(self, clients: Tensor, models: int, most_windows: int | None) -> Tensor:
         """Work (n,), in local steps, of the `losses` of several models for each of `clients`."""
-        read = self.window_counts[clients]
+        read_counts = self.window_counts[clients]
         if most_windows is not None:
-            read = read.clamp(max=most_windows)
-        return FORWARD * models * read / self.settings.batch_size
+            read_counts = read_counts.clamp(max=most_windows)
+        return FORWARD * models * read_counts / self.settings.batch_size
 
     def _probes(self, clients: Tensor, t: int, most_windows: int | None) -> list[NDArray[np.int64]]:
         starts_of_clients = [self._starts(i) for i in clients.tolist()]

@@ -167,8 +167,8 @@ class Federation:
     def _make_channel(self, channel_settings: ChannelSettings | None) -> Channel:
         """The channel, with its codecs and the secrets of its masks, if the study has them."""
         client_count = len(self.client_data.names)
-        shared = self.shared_mask.cpu()
-        lengths = [int(shared[columns].sum()) for columns in self.layout.slices.values()]
+        shared_mask = self.shared_mask.cpu()
+        lengths = [int(shared_mask[columns].sum()) for columns in self.layout.slices.values()]
         coder = None
         if channel_settings and channel_settings.is_coded and any(lengths):
             coder = Coder(
@@ -287,11 +287,11 @@ class Federation:
             return torch.ones_like(windows)
         return torch.where(windows.isnan(), windows.nanmean(), windows)
 
-    def models(self, clients: Tensor, shared: Tensor) -> Tensor:
+    def models(self, clients: Tensor, shared_values: Tensor) -> Tensor:
         """Models (n, P) of `clients`: the given shared part (n, d_s) and their own personal one."""
         rows = self.local[clients]
         if self.channel.shared_count:
-            rows[:, self.columns] = shared
+            rows[:, self.columns] = shared_values
         return rows
 
     def full(self, values: Tensor | float) -> Tensor:

@@ -64,8 +64,8 @@ def _stacks(federations: list[Federation]) -> list[list[Federation]]:
     stacks: dict[tuple[ClientOpt, bytes], list[Federation]] = {}
     for f in federations:
         # Only a proximal term depends on which parameters are shared.
-        shared = f.shared_mask.cpu().numpy().tobytes() if f.client_opt.proximal else b""
-        stacks.setdefault((f.client_opt, shared), []).append(f)
+        mask_bytes = f.shared_mask.cpu().numpy().tobytes() if f.client_opt.proximal else b""
+        stacks.setdefault((f.client_opt, mask_bytes), []).append(f)
     return list(stacks.values())
 
 

@@ -562,28 +562,28 @@ def save_format(path: Path, exports: Exports, meters: Meters) -> Path:
 def _stated_keys(exports: Exports, meters: Meters) -> dict[str, Any]:
     """The keys that the files state, or that were found out, so that a study says them and later
     files are read alike: the format, the format of the stamps, and the zones of the meters."""
-    stated: dict[str, Any] = {**exports.settled_keys}
+    stated_keys: dict[str, Any] = {**exports.settled_keys}
     names = {form.name for form in exports.forms.values()}
     is_one_format = len(names) == 1
     columns = {(*form.format.meters.column,) for form in exports.forms.values()}
     if names == {None} and len(columns) == 1 and (column := columns.pop()):
         # The rows of one time, a row for each meter, do not tell which column names them.
-        stated["columns"] = meters.columns | {"meter": column[0]}
+        stated_keys["columns"] = meters.columns | {"meter": column[0]}
     if meters.format is None and is_one_format and (name := names.pop()) is not None:
-        stated["format"] = name
+        stated_keys["format"] = name
     if is_one_format and meters.date_format is None and (form := _format_of_stamps(exports)):
-        stated["date_format"] = form
+        stated_keys["date_format"] = form
     zones = {
         name: keys.timezone
         for name, keys in exports.keys.items()
         if "timezone" in keys.model_fields_set - meters.model_fields_set
     }
     if len({*zones.values()}) == 1 and len(zones) == len(exports.keys):
-        stated["timezone"] = next(iter(zones.values()))
+        stated_keys["timezone"] = next(iter(zones.values()))
     elif zones:
         zones = {escape(name): zone for name, zone in zones.items()}
-        stated["timezones"] = meters.timezones | zones
-    return stated
+        stated_keys["timezones"] = meters.timezones | zones
+    return stated_keys
 
 
 def _format_of_stamps(exports: Exports) -> str:

@@ -41,16 +41,16 @@ def backtest(
     choice = forecasters.choose(client, wanted)
     model = forecasters.model(choice.file)
     known_readings = forecasters.known_readings.study_readings[client]
-    joined = forecasters.known_readings.with_earlier(client, new)
+    joined_readings = forecasters.known_readings.with_earlier(client, new)
     past, past_mase, after = pd.Series(dtype=float), np.nan, None
-    if joined.index[-1] > known_readings.index[-1]:
+    if joined_readings.index[-1] > known_readings.index[-1]:
         first = new["load"].dropna().index.min()
         after = max(known_readings.index[-1], first - pd.Timedelta(minutes=model.interval))
         with suppress(DataError):  # no test set that is long enough
             test_pairs = pairs(model, client, known_readings, reports=False)
             past = weekly(test_pairs)
             past_mase = score_pairs(test_pairs)["mase"]
-    table = pairs(model, client, joined, after)
+    table = pairs(model, client, joined_readings, after)
     now = weekly(table)
     scores = score_pairs(table, model.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}

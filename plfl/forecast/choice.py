@@ -174,8 +174,8 @@ class Forecasters(KeptModels):
     def _best_for_new(self, client: str, readings: pd.DataFrame, epochs: int | None) -> Choice:
         minutes = len(readings) * self.any_model.interval
         is_short = minutes < AS_RECEIVED
-        held = held_out_rows(len(readings), self.any_model.interval)
-        earlier_readings = readings if is_short else readings[:-held]
+        held_count = held_out_rows(len(readings), self.any_model.interval)
+        earlier_readings = readings if is_short else readings[:-held_count]
         by_name: dict[str, pd.Series[float]] = {}
         for row in self.index.drop_duplicates("name").itertuples():
             model, name = self.model(self.folder / str(row.file)), str(row.name)

@@ -53,12 +53,15 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
             )
         )
     start = np.asarray(model.models["global"].mean(axis=0), np.float32)
-    shared = study.plan.layout.mask(study.plan.schemes.patterns[model.cell.sharing])
-    is_all_shared = study.plan.layout.is_whole(shared)
-    trained_parameters = np.ones_like(shared) if is_all_shared else ~shared
+    shared_mask = study.plan.layout.mask(study.plan.schemes.patterns[model.cell.sharing])
+    is_all_shared = study.plan.layout.is_whole(shared_mask)
+    trained_parameters = np.ones_like(shared_mask) if is_all_shared else ~shared_mask
     if study.model.grows_trees:  # a mean of trees is no tree, and own trees are no start
         empty = network_of(study, study.plan.window_shape).initial(0).numpy()
-        start, trained_parameters = np.where(shared, model.models["global"][0], empty), ~shared
+        start, trained_parameters = (
+            np.where(shared_mask, model.models["global"][0], empty),
+            ~shared_mask,
+        )
     dataset = build_later(client, table, study.windows, scaling, are_for_training=True)
     steps = OwnSteps(model.cell, Trainer.for_study(study, dataset), start, trained_parameters)
     if epochs is None:
@@ -99,8 +102,8 @@ def _refit(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
 def _with_held(dataset: Dataset) -> Dataset:
     """A meter's dataset with the last fifth of its training set held out, at least a day."""
     first, _, _, end = dataset.view.bounds[0].tolist()
-    held = min(held_out_rows(end - first, dataset.interval), end - first)
-    return replace(dataset, views={"train": dataset.view.hold_out(np.array([held]))})
+    held_count = min(held_out_rows(end - first, dataset.interval), end - first)
+    return replace(dataset, views={"train": dataset.view.hold_out(np.array([held_count]))})
 
 
 @dataclass(frozen=True)

@@ -300,14 +300,14 @@ class ForecastModel(MeterFiles):
         table, dataset, last = windows
         values, row_count = table.to_numpy(float), self.rows_needed
         values = np.concatenate([np.full((row_count, values.shape[1]), np.nan), values])
-        read = last[:, None] + 1 + np.arange(row_count + self._count_later_rows)
+        row_numbers = last[:, None] + 1 + np.arange(row_count + self._count_later_rows)
         stamps = table.index.to_numpy("datetime64[s]")
         targets = dataset.target_rows(windows.starts)
         monday = np.datetime64("2024-01-01", "m")
         minutes = (stamps[last].astype("datetime64[m]") - monday).astype(
             np.int64
         ) % MINUTES_PER_WEEK
-        return values[read], minutes, stamps[targets]
+        return values[row_numbers], minutes, stamps[targets]
 
     def export(
         self, path: str | PathLike[str], client: str | None = None, model: ModelKind = "local"
@@ -607,8 +607,8 @@ def _check_file_parts(path: str, arrays: Arrays, header: Header) -> ForecastMode
     models: Models = {model: arrays[model] for model in MODELS if model in arrays}
     arrays_of_baselines: dict[str, Arrays] = {}
     if isinstance(forecaster, KeptBaseline):
-        saved = split_clients(arrays, len(header.clients))
-        arrays_of_baselines.update(zip(header.clients, saved, strict=True))
+        saved_arrays = split_clients(arrays, len(header.clients))
+        arrays_of_baselines.update(zip(header.clients, saved_arrays, strict=True))
     if study.model.settings != header.model:
         raise ResultsError(
             Problem(
@@ -626,7 +626,10 @@ def _check_file_parts(path: str, arrays: Arrays, header: Header) -> ForecastMode
                 f"use version {header.version}, or train it again",
             )
         )
-    scalings = {name: Scaling.from_record(**stored) for name, stored in header.clients.items()}
+    scalings = {
+        name: Scaling.from_record(**stored_scaling)
+        for name, stored_scaling in header.clients.items()
+    }
     widths = {name: np.array(rows, float) for name, rows in header.widths.items()}
     width = study.plan.window_shape.inputs
     fitting = {

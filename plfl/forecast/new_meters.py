@@ -31,11 +31,11 @@ def score_as_new(
     dataset: Dataset,
     names: Collection[str],
     validation: Mapping[str, float],
-    packed: Arrays,
+    packed_baselines: Arrays,
 ) -> Iterator[dict[str, Any]]:
     """Rows of the columns `NEW_COLUMNS` for the clients of a state, if the study has a sharing
     scheme for new ones. `names`: of the forecasters that are kept; `validation`: see
-    `rank_for_new`; `packed`: the fitted baselines."""
+    `rank_for_new`; `packed_baselines`: the fitted baselines."""
     for weeks in sorted({*study.plan.schemes.for_new.values()}):
         preferred_names = list(rank_for_new(names, weeks, validation))
         if RIVAL in names:
@@ -43,7 +43,7 @@ def score_as_new(
         for name in preferred_names:
             if study.baselines.knows_own_readings(name):
                 continue
-            saved = unpack(study.baselines, name, packed, len(dataset.clients))
+            saved_baselines = unpack(study.baselines, name, packed_baselines, len(dataset.clients))
             for number, client in enumerate(dataset.clients.tolist()):
                 own_dataset = dataset.with_view("new").select(np.array([number]))
                 own_dataset = own_dataset.copy_on_rows(
@@ -51,7 +51,11 @@ def score_as_new(
                 )
                 try:
                     fitted_baselines = fit_to_new(
-                        study.baselines, name, saved[number], own_dataset, settings_of(study)
+                        study.baselines,
+                        name,
+                        saved_baselines[number],
+                        own_dataset,
+                        settings_of(study),
                     )
                 except PlflError:  # too few readings to fit it to them
                     text = f"{name} cannot be fitted as to a new meter"

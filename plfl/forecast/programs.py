@@ -288,7 +288,7 @@ class Boosters(nn.Module):
         self,
         design: TreeDesign,
         model: Contents,
-        stored: Arrays,
+        stored_arrays: Arrays,
         scaling: Scaling,
         received_forecasters: Sequence[Callable[[PastReadings], Tensor]] = (),
     ):
@@ -297,8 +297,8 @@ class Boosters(nn.Module):
         self.design, self.scaling = design, scaling
         self.received, self.known = received_forecasters, _modules(received_forecasters)
         self.levels = len(model.study.task.quantile_levels) or 1
-        self.unit = torch.from_numpy(stored["unit"])
-        texts = texts_of(stored)
+        self.unit = torch.from_numpy(stored_arrays["unit"])
+        texts = texts_of(stored_arrays)
         if not texts:
             raise DataError(
                 Problem(
@@ -318,11 +318,11 @@ class Boosters(nn.Module):
 
     def forward(self, past_readings: PastReadings) -> Tensor:
         """Loads (B,), or (B, H) of several targets; quantiles (B, H, Q)."""
-        read, horizons = self._features(past_readings), len(past_readings.lead_rows)
+        inputs, horizons = self._features(past_readings), len(past_readings.lead_rows)
         if horizons > 1:
-            number = torch.arange(horizons, dtype=read.dtype)[:, None]
-            read = torch.cat([number.expand(read.shape[0], -1, -1), read], 2)
-        loads = self.trees(read.flatten(0, 1)).unflatten(0, (-1, horizons))
+            number = torch.arange(horizons, dtype=inputs.dtype)[:, None]
+            inputs = torch.cat([number.expand(inputs.shape[0], -1, -1), inputs], 2)
+        loads = self.trees(inputs.flatten(0, 1)).unflatten(0, (-1, horizons))
         if self.design.forecasts_changes:
             loads = past_readings.last[:, None] + self.unit[0] * loads
         loads = loads.unflatten(2, (-1, self.levels)).sort(-1).values.mean(2)
@@ -396,8 +396,8 @@ def inputs_times(coefficients: Tensor, has_lags: bool, past_readings: PastReadin
         past_readings.calendar(1),
         past_readings.for_each(past_readings.extra_inputs),
     ]
-    read = torch.cat(parts + [past_readings.season_lags] * has_lags, 2)
-    moved = coefficients[:, 0] + ((read[..., : weights.shape[1]] - means) * weights).sum(2)
+    inputs = torch.cat(parts + [past_readings.season_lags] * has_lags, 2)
+    moved = coefficients[:, 0] + ((inputs[..., : weights.shape[1]] - means) * weights).sum(2)
     return one_target(past_readings.last + moved)
 
 

@@ -73,7 +73,7 @@ class Method(Algorithm):
         """Why it does not work with these optimisers, if the facts do not say it."""
         return iter(())
 
-    def reasons_against_sharing(self, shared: Mask, layout: ParameterLayout) -> Reasons:
+    def reasons_against_sharing(self, shared_mask: Mask, layout: ParameterLayout) -> Reasons:
         """Why it does not work with a sharing scheme of this mask (P,), which is not empty."""
         return iter(())
 

@@ -114,10 +114,14 @@ class Boosting(Method):
             yield "a tree that is begun again shows more sums than its ε counts; set noise to 0"
 
     def noise_on_sums(
-        self, layout: ParameterLayout, shared: NDArray[np.bool_]
+        self, layout: ParameterLayout, shared_mask: NDArray[np.bool_]
     ) -> tuple[float, int] | None:
         """The noise on each sum, and the most sums that any window is in; None without noise."""
-        return (self.noise, self.sums(layout, shared)) if self.noise and shared.any() else None
+        return (
+            (self.noise, self.sums(layout, shared_mask))
+            if self.noise and shared_mask.any()
+            else None
+        )
 
     def in_rounds(self) -> "Boosting":
         return self.model_copy(update={"own": None})
@@ -166,9 +170,9 @@ class Boosting(Method):
             )
 
     def reasons_against_sharing(
-        self, shared: NDArray[np.bool_], layout: ParameterLayout
+        self, shared_mask: NDArray[np.bool_], layout: ParameterLayout
     ) -> Iterator[str]:
-        parts = [shared[layout.mask([group])] for group in GROUPS]
+        parts = [shared_mask[layout.mask([group])] for group in GROUPS]
         if not parts[0].all() or parts[1].any() != parts[1].all():
             yield "it shares whole trees, the first ones; list body, or body and head"
 
@@ -261,12 +265,12 @@ class Boosting(Method):
             grower.add(grown, range(len(rows)), tree, None)
         return grown.to(rows)
 
-    def sums(self, layout: ParameterLayout, shared: NDArray[np.bool_]) -> int:
+    def sums(self, layout: ParameterLayout, shared_mask: NDArray[np.bool_]) -> int:
         """The most sums over clients that any window is in, given the mask (P,) of the shared
         parameters."""
         from plfl.federated.tree_growth import releases
 
-        sizes = [layout.shapes[f"{g}.value"] for g in GROUPS if shared[layout.mask([g])].any()]
+        sizes = [layout.shapes[f"{g}.value"] for g in GROUPS if shared_mask[layout.mask([g])].any()]
         trees = sum(outputs * trees for outputs, trees, _ in sizes)
         return trees * releases(self.leaves or sizes[0][2])
 

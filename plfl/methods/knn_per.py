@@ -64,12 +64,12 @@ class KnnPer(FedOpt):
         self, f: Federation, state: MethodState, rows: Tensor, starts: list[Tensor]
     ) -> list[Tensor]:
         data, engine = f.client_data, f.client_data.engine
-        stored = [self._pick_starts(data.starts(i, "train")) for i in range(len(rows))]
+        stored_starts = [self._pick_starts(data.starts(i, "train")) for i in range(len(rows))]
         checked = [data.starts(i, "validation") for i in range(len(rows))]
         mixtures = []
         for i, queries in enumerate(starts):
             row = rows[i : i + 1]
-            parts = [x.to(engine.device) for x in (stored[i], checked[i], queries)]
+            parts = [x.to(engine.device) for x in (stored_starts[i], checked[i], queries)]
             features = [engine.penultimate(row, [part])[0].double().cpu().numpy() for part in parts]
             outputs = [engine.predict(row, [part])[0].double().cpu().numpy() for part in parts[1:]]
             targets = [data.targets(part).double().cpu().numpy() for part in parts[:2]]
@@ -77,7 +77,7 @@ class KnnPer(FedOpt):
                 mixtures.append(torch.from_numpy(outputs[1]).to(rows))
                 continue
             # A model that is trained again has its validation windows in the store, too.
-            apart = ~np.isin(stored[i].numpy(), checked[i].numpy())
+            apart = ~np.isin(stored_starts[i].numpy(), checked[i].numpy())
             near = [
                 neighbours_mean(
                     features[0][values],

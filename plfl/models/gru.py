@@ -31,9 +31,9 @@ class GruNet(RecurrentNet):
 
     def last_state(self, sequence: Tensor) -> Tensor:
         body = self.body
-        read = nn.functional.linear(sequence, body.weight_ih, body.bias_ih)
-        h = read.new_zeros(read.shape[0], body.hidden_size)
-        for x in read.unbind(1):
+        gate_inputs = nn.functional.linear(sequence, body.weight_ih, body.bias_ih)
+        h = gate_inputs.new_zeros(gate_inputs.shape[0], body.hidden_size)
+        for x in gate_inputs.unbind(1):
             (x_gates, x_n), (h_gates, h_n) = (
                 part.split([2 * body.hidden_size, body.hidden_size], 1)
                 for part in (x, nn.functional.linear(h, body.weight_hh, body.bias_hh))

@@ -72,11 +72,11 @@ def row_problems(row: Mapping[str, Any]) -> Iterator[Problem]:
     if ends != sorted(ends):
         text = f"outside of its interval, {row.get('low', '')} to {row.get('high', '')}"
         yield Problem("", f"the score {row['score']} is {text}", "correct the row")
-    exchanged = row.get("exchanged", "")
-    if exchanged and exchanged not in EXCHANGED:
-        remedy = list_allowed(str(exchanged), EXCHANGED)
-        yield Problem("", f"exchanged is {exchanged!r}", remedy)
-    if exchanged == "nothing" and (numbers.get("bytes_up") or numbers.get("bytes_down")):
+    exchanged_data = row.get("exchanged", "")
+    if exchanged_data and exchanged_data not in EXCHANGED:
+        remedy = list_allowed(str(exchanged_data), EXCHANGED)
+        yield Problem("", f"exchanged is {exchanged_data!r}", remedy)
+    if exchanged_data == "nothing" and (numbers.get("bytes_up") or numbers.get("bytes_down")):
         text = (
             f"exchanged is 'nothing', but bytes_up is {row.get('bytes_up') or 0} and bytes_down is "
             f"{row.get('bytes_down') or 0}"
@@ -166,8 +166,12 @@ def rows_of(
             if len(score_sets) == len(variants) * len(first_study.data.states):
                 submission["seeds"] = len(score_sets[0].seeds)
                 submission["trials"] = trial_count
-                shared = variants[0].shares_tests
-                partners = first_study.data.clients_of(first_study.data.states[0]) if shared else 0
+                has_common_tests = variants[0].shares_tests
+                partners = (
+                    first_study.data.clients_of(first_study.data.states[0])
+                    if has_common_tests
+                    else 0
+                )
                 yield _row(submission, score_sets, summaries, partners)
     yield from _baseline_entries(variants, metric)
 
@@ -203,9 +207,11 @@ def _baseline_entries(variants: Sequence[Variant], metric: str) -> Iterator[dict
                 means.append(variant.tables.baseline_scores.loc[[(state, name)]])
         if not np.isfinite([table["mase_mean"].to_numpy() for table in means]).all():
             continue  # it cannot forecast every window
-        exchanged = exchanged_by(name, means[0]["crosses"].iloc[0], baselines)
-        about = {"method": baseline_label(name), "exchanged": exchanged}
-        down = 0 if exchanged in ("nothing", "raw data") else np.nan  # received bytes: not counted
+        exchanged_data = exchanged_by(name, means[0]["crosses"].iloc[0], baselines)
+        about = {"method": baseline_label(name), "exchanged": exchanged_data}
+        down = (
+            0 if exchanged_data in ("nothing", "raw data") else np.nan
+        )  # received bytes: not counted
         has_trees = any(member.count_trees() for member in baselines.find_with_members(name))
         about |= {"trials": trial_count} if has_trees else {}
         tables = [t.rename(columns={"bytes": "bytes_up"}).assign(bytes_down=down) for t in means]
@@ -281,9 +287,9 @@ def _row(
 ) -> dict[str, Any]:
     """A row, given the sets of scores and rows of summaries of each state and origin. `partners`:
     the number of clients, if they share one test set; otherwise 0."""
-    shared = partners > 0
-    pooled_scores = pool(score_sets, has_common_tests=shared)
-    points = 100 if shared else 1
+    has_common_tests = partners > 0
+    pooled_scores = pool(score_sets, has_common_tests=has_common_tests)
+    points = 100 if has_common_tests else 1
     (low, high), weekly = (
         pooled_scores.interval,
         [np.round(score_set.weekly, 9) for score_set in score_sets],

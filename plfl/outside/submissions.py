@@ -163,10 +163,10 @@ def _score_problems(
     submission = score(task.data_study, file, data=data, metric=task.metric, with_rivals=False)
     scores = submission.submission({})
     for column in PREDICTION_SCORES:
-        stated, recomputed = _number(row[column]), _number(scores[column])
+        stated_score, recomputed = _number(row[column]), _number(scores[column])
         if (
-            not (np.isnan(stated) and np.isnan(recomputed))
-            and not abs(stated - recomputed) <= TOLERANCE
+            not (np.isnan(stated_score) and np.isnan(recomputed))
+            and not abs(stated_score - recomputed) <= TOLERANCE
         ):
             text = f"but its predictions have {recomputed:.6g}"
             yield Problem("", f"{column} is {row[column] or 'empty'}, {text}")

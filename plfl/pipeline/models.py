@@ -71,14 +71,16 @@ def keep_models(
     scores_as_new: list[dict[str, Any]] = []
     for state, path in datasets.items():
         dataset, fitted_file = Dataset.load_file(path), fitted_files[state]
-        packed, _ = read_arrays(fitted_file)
-        state_models = _StateModels(study, tables, state, dataset, fitted_file, packed, folder)
+        packed_baselines, _ = read_arrays(fitted_file)
+        state_models = _StateModels(
+            study, tables, state, dataset, fitted_file, packed_baselines, folder
+        )
         state_models.keep_cells()
         state_models.keep_baselines()
         state_models.add_errors(kept_errors)
         validation = errors_on_validation(tables)
         scores_as_new += score_as_new(
-            study, state, dataset, [*state_models.totals], validation, packed
+            study, state, dataset, [*state_models.totals], validation, packed_baselines
         )
         rows += state_models.rows
     _remove_other_models(folder, {row["file"] for row in rows})
@@ -174,9 +176,9 @@ def _write_error_tables(
             (folder / name).unlink(missing_ok=True)
 
 
-def _totals_of_baselines(packed: Arrays, file: Path) -> Totals:
+def _totals_of_baselines(packed_baselines: Arrays, file: Path) -> Totals:
     """What the forecasts of the fitted baselines in a file come to."""
-    totals = Totals.from_arrays(packed)
+    totals = Totals.from_arrays(packed_baselines)
     if totals is None:
         raise ResultsError(
             Problem(
@@ -193,16 +195,17 @@ def add_up_mixture(
     dataset: Dataset,
     names: Mapping[str, str],
     parameters: Mapping[str, NDArray[np.float32]],
-    packed: Arrays,
+    packed_baselines: Arrays,
 ) -> Totals:
     """What the forecasts of the test set come to, under the name `IN_USE`, if each client has the
     forecaster of its own that `names` has. `parameters`: those of the clients' models (N, P), by
-    sharing scheme; `packed`: the fitted baselines of the state."""
+    sharing scheme; `packed_baselines`: the fitted baselines of the state."""
     assert isinstance(study.task, LoadTask)
     totals = Totals([IN_USE], dataset.horizons)
     baselines = {*names.values()} - {*parameters}
-    saved = {
-        name: unpack(study.baselines, name, packed, len(dataset.clients)) for name in baselines
+    saved_baselines = {
+        name: unpack(study.baselines, name, packed_baselines, len(dataset.clients))
+        for name in baselines
     }
     evaluator = _evaluator(study, dataset) if {*names.values()} & {*parameters} else None
     settings = settings_of(study)
@@ -215,7 +218,9 @@ def add_up_mixture(
         else:
             alone = dataset.select(np.array([i]))
             alone = alone.refit() if alone.view.is_rehearsal else alone
-            fitted_baseline = restore(study.baselines, name, saved[name][i], alone, settings)
+            fitted_baseline = restore(
+                study.baselines, name, saved_baselines[name][i], alone, settings
+            )
             predictions = fitted_baseline.predict(0, alone.starts(0, "test"))
             forecasts = study.task.point(alone, predictions)
         totals.add(dataset, i, {IN_USE: forecasts})
@@ -248,15 +253,17 @@ def _choose_baselines(tables: Tables, state: str) -> list[str]:
 
 
 def keep_baseline(
-    study: Study, state: str, name: str, dataset: Dataset, packed: Arrays, file: Path
+    study: Study, state: str, name: str, dataset: Dataset, packed_baselines: Arrays, file: Path
 ) -> None:
-    """Write a fitted baseline as a file of models, given the `packed` baselines of its state."""
+    """Write a fitted baseline as a file of models, given the packed ones of its state."""
     widths: ConformalWidths = {}
-    if (local := widths_of(packed, name)) is not None:
+    if (local := widths_of(packed_baselines, name)) is not None:
         widths["local"] = local
-    saved = unpack(study.baselines, name, packed, len(dataset.clients))
+    saved_baselines = unpack(study.baselines, name, packed_baselines, len(dataset.clients))
     write_models(
-        file, join_clients(saved), describe(study, KeptBaseline(state, name), dataset, widths)
+        file,
+        join_clients(saved_baselines),
+        describe(study, KeptBaseline(state, name), dataset, widths),
     )
 
 

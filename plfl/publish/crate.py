@@ -263,7 +263,7 @@ def _describe(
     for place in places:
         for receipt in read_facts(place).get("sources", {}).values():
             digests |= receipt["files"]
-    read = [
+    read_files = [
         add(
             f"#{path}",
             "CreativeWork",
@@ -279,7 +279,7 @@ def _describe(
     run = crate.add_action(
         add("#plfl", "SoftwareApplication", name="plfl", url=url, softwareVersion=version),
         identifier="#run",
-        object=[*map(files.get, inputs), *read],
+        object=[*map(files.get, inputs), *read_files],
         result=[files[name] for name in files if name not in inputs],
         properties={"name": f"plfl study {CONFIGURATION}"},
     )
@@ -302,7 +302,7 @@ def _describe(
         "author": authors,
         "conformsTo": add(PROFILE, "CreativeWork", **profile),
         "mainEntity": files["index.html"],
-        "mentions": [run, *read],
+        "mentions": [run, *read_files],
     }
     for key, value in root.items():
         crate.root_dataset[key] = value

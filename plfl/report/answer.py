@@ -469,11 +469,12 @@ def _gainers_and_losers(clients: pd.DataFrame) -> str:
     ordered = clients.sort_values("gain", kind="stable")
     for row, word in ((ordered.iloc[-1], "gains"), (ordered.iloc[0], "loses")):
         if row["gain"] * (1 if word == "gains" else -1) > 0:
-            saved = f"{space_thousands(abs(row['kwh_a_month']))} kWh of errors a month"
+            saved_text = f"{space_thousands(abs(row['kwh_a_month']))} kWh of errors a month"
             share = format_percent(abs(row["percent"]), 0)
             doubt = ", but not clearly" if row["low"] <= 0 <= row["high"] else ""
             parts.append(
-                f"{row['client']} {word} most{doubt}: {abs(row['gain']):.3f} ({share}, {saved})."
+                f"{row['client']} {word} most{doubt}: {abs(row['gain']):.3f} "
+                f"({share}, {saved_text})."
             )
     return " ".join(parts)
 

@@ -55,8 +55,8 @@ def write(results: Path, figures: Path, path: Path) -> None:
     tables = Tables(results)
     study, variant = tables.study, Variant("", {}, tables)
     with refuse_contradictions(results):
-        compared = comparisons.read(results, study, [variant])
-        found, interactive = answer(study, [variant], compared), charts(variant)
+        comparison_rows = comparisons.read(results, study, [variant])
+        found, interactive = answer(study, [variant], comparison_rows), charts(variant)
         write_page(
             path,
             "page.html.jinja",
@@ -78,7 +78,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
             },
             answer=found,
             has_use=has_use(variant),
-            compared=plot_comparisons(study, compared),
+            compared=plot_comparisons(study, comparison_rows),
             note=undecidable(study),
             tuning=describe_tuning(study, int(tables.summary["trials"].max())),
             schemes={

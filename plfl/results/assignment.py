@@ -133,10 +133,10 @@ def credible_errors(
 def _means_over_clients(errors: pd.DataFrame) -> pd.Series[float]:
     """The means over the clients that all forecasters have a score of. As long as there are none,
     the forecaster with the fewest scores is left out (the last one of several): its mean is NaN."""
-    compared = errors
-    while (complete_rows := compared.dropna()).empty and len(compared.columns):
-        fewest = compared.notna().sum().iloc[::-1].idxmin()
-        compared = compared.drop(columns=fewest)
+    compared_errors = errors
+    while (complete_rows := compared_errors.dropna()).empty and len(compared_errors.columns):
+        fewest = compared_errors.notna().sum().iloc[::-1].idxmin()
+        compared_errors = compared_errors.drop(columns=fewest)
     return complete_rows.mean().reindex(errors.columns)
 
 

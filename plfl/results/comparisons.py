@@ -170,7 +170,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
             ]
             has_enough_weeks = difference.differences[state].shape[2] >= FEWEST_TEST_WEEKS
             low, high = difference.interval if has_enough_weeks else (np.nan, np.nan)
-            saved = [
+            saved_energies = [
                 score_set.weekly.sum() * float(energy[client])
                 for score_set, energy in zip(own_score_sets, energies, strict=True)
             ]
@@ -183,7 +183,7 @@ def gains(contest: Contest) -> Iterator[dict[str, Any]]:
                 "low": low,
                 "high": high,
                 "percent": 100 * difference.effect / mean_error if mean_error else np.nan,
-                "kwh_a_month": float(np.mean(saved)),
+                "kwh_a_month": float(np.mean(saved_energies)),
                 "kwh_alone": float(np.mean(kwh_alone)),
             }
 

@@ -49,8 +49,8 @@ class Contest:
         """The difference with its interval."""
         contenders = [contender for pair in self.pairs for contender in pair]
         is_trained = any(contender.is_trained for contender in contenders)
-        shared = any(contender.variant.shares_tests for contender in contenders)
-        return pool(self.score_sets, is_trained, shared)
+        has_common_tests = any(contender.variant.shares_tests for contender in contenders)
+        return pool(self.score_sets, is_trained, has_common_tests)
 
     def error(self, number: int) -> float:
         """The test error of a side, mean over clients and seeds."""

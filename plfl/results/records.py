@@ -163,11 +163,11 @@ def versions_of(paths: Sequence[Path]) -> dict[str, str]:
     earlier versions of plfl."""
     versions: dict[str, set[str]] = {}
     for path in paths:
-        stated = (schema(path).metadata or {}).get(_VERSIONS, b"{}")
-        for name, number in json.loads(stated).items():
+        stated_versions = (schema(path).metadata or {}).get(_VERSIONS, b"{}")
+        for name, number in json.loads(stated_versions).items():
             versions.setdefault(name, set()).add(number)
-    joined = {name: ", ".join(sorted(versions[name], key=_order)) for name in versions}
-    return {**installed_versions(), **joined}
+    joined_versions = {name: ", ".join(sorted(versions[name], key=_order)) for name in versions}
+    return {**installed_versions(), **joined_versions}
 
 
 def _order(version_text: str) -> tuple[list[int], str]:

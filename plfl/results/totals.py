@@ -116,10 +116,13 @@ class Totals:
     def arrays(self) -> Arrays:
         """As arrays of a file, whose names begin with `TOTALS_KEY`."""
         made_at = self.made_at.astype(np.int64).astype(float)
-        stored: dict[str, NDArray[np.float64]] = {"made_at": made_at, "clients": self.clients}
-        stored |= {f"sums/{name}": sums for name, sums in self._sums.items()}
-        stored |= {f"errors/{name}": errors for name, errors in self._errors.items()}
-        return {f"{TOTALS_KEY}/{name}": array for name, array in stored.items()}
+        stored_arrays: dict[str, NDArray[np.float64]] = {
+            "made_at": made_at,
+            "clients": self.clients,
+        }
+        stored_arrays |= {f"sums/{name}": sums for name, sums in self._sums.items()}
+        stored_arrays |= {f"errors/{name}": errors for name, errors in self._errors.items()}
+        return {f"{TOTALS_KEY}/{name}": array for name, array in stored_arrays.items()}
 
     @staticmethod
     def other_arrays(arrays: Arrays) -> Arrays:
@@ -129,14 +132,14 @@ class Totals:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Totals | None:
         """The inverse of `arrays`, given all arrays of a file; None if they are not among them."""
-        stored = arrays_under(arrays, TOTALS_KEY)
-        if not stored:
+        stored_arrays = arrays_under(arrays, TOTALS_KEY)
+        if not stored_arrays:
             return None
-        errors = arrays_under(stored, "errors")
-        totals = cls(errors, stored["sums/truth"].shape[1])
-        totals.made_at = stored["made_at"].astype(np.int64).astype("datetime64[s]")
-        totals.clients = stored["clients"]
-        totals._sums, totals._errors = arrays_under(stored, "sums"), errors
+        errors = arrays_under(stored_arrays, "errors")
+        totals = cls(errors, stored_arrays["sums/truth"].shape[1])
+        totals.made_at = stored_arrays["made_at"].astype(np.int64).astype("datetime64[s]")
+        totals.clients = stored_arrays["clients"]
+        totals._sums, totals._errors = arrays_under(stored_arrays, "sums"), errors
         return totals
 
 

@@ -147,8 +147,8 @@ def describe_shared(study: Study, sharing: str) -> str:
         return "local training"
     if list(block) == ["*"]:
         return "everything shared"
-    shared = join_words(block)
-    return f"{shared if len(shared) <= LONG else f'{shared[:LONG]}…'} shared"
+    shared_names = join_words(block)
+    return f"{shared_names if len(shared_names) <= LONG else f'{shared_names[:LONG]}…'} shared"
 
 
 def describe_training(study: Study, sharing: str) -> str:
@@ -158,9 +158,9 @@ def describe_training(study: Study, sharing: str) -> str:
     if not block or isinstance(block, Scheme):
         return ""
     is_whole = list(block) == ["*"]
-    shared = "the whole model" if is_whole else f"one part of the model ({join_words(block)})"
+    shared_text = "the whole model" if is_whole else f"one part of the model ({join_words(block)})"
     own_part = "" if is_whole else f"; each {study.client_word} has the rest of its own"
-    return f"{sharing}: all {study.client_word}s train {shared} together{own_part}."
+    return f"{sharing}: all {study.client_word}s train {shared_text} together{own_part}."
 
 
 def word_baseline(name: str, is_short: bool = False) -> str:

@@ -142,8 +142,10 @@ class StudyPlan:
         layout, reasons = self.layout, {}
         for method, scheme in itertools.product(choosy, self.keys.grid.sharing):
             if self.schemes.patterns.get(scheme):
-                shared = layout.mask(self.schemes.patterns[scheme])
-                if reason := next(methods[method].reasons_against_sharing(shared, layout), None):
+                shared_mask = layout.mask(self.schemes.patterns[scheme])
+                if reason := next(
+                    methods[method].reasons_against_sharing(shared_mask, layout), None
+                ):
                     reasons[method, scheme] = reason
         return reasons
 

@@ -70,11 +70,11 @@ class Minibatches(RowTensors):
 
     def repeat(self, times: int) -> Minibatches:
         """Each minibatch this many times, with other random numbers each time."""
-        repeated = self.map(lambda values: values.repeat_interleave(times, 1))
-        if repeated.keys is None:
-            return repeated
-        repeat_number = torch.arange(repeated.keys.shape[1], device=repeated.keys.device) % times
-        return replace(repeated, keys=repeated.keys ^ repeat_number)
+        batches = self.map(lambda values: values.repeat_interleave(times, 1))
+        if batches.keys is None:
+            return batches
+        repeat_number = torch.arange(batches.keys.shape[1], device=batches.keys.device) % times
+        return replace(batches, keys=batches.keys ^ repeat_number)
 
 
 def sums(rows: Tensor) -> Tensor:

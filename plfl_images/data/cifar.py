@@ -134,8 +134,8 @@ def _read(path: Path, names: tuple[str, ...], labels: int) -> Labelled:
     with tarfile.open(path, "r:gz") as tar:
         members = {Path(member.name).name: member for member in tar.getmembers()}
         files = [tar.extractfile(members[name]) for name in names]
-        read = [np.frombuffer(file.read(), np.uint8) for file in files if file is not None]
-    rows = np.concatenate(read).reshape(-1, labels + PIXELS)
+        file_bytes = [np.frombuffer(file.read(), np.uint8) for file in files if file is not None]
+    rows = np.concatenate(file_bytes).reshape(-1, labels + PIXELS)
     pixels = rows[:, labels:].reshape(-1, CHANNELS, SIDE, SIDE)
     return rows[:, labels - 1].astype(np.int64), pixels
 

@@ -44,14 +44,14 @@ def write(results: Path, figures: Path, path: Path) -> None:
     )
     with refuse_contradictions(results):
         if isinstance(study_results, Overview):
-            about, table, compared = (
+            about, table, comparison_rows = (
                 study_results.facts,
                 study_results.table(BEST_FILE),
                 study_results.comparisons,
             )
         else:
             about, table = study_results.tables.facts, best([study_results])
-            compared = comparisons.read(results, study_results.study, [study_results])
+            comparison_rows = comparisons.read(results, study_results.study, [study_results])
         study = study_results.study
         captions = reporting.reporting_of(study).captions(study)
         if study.plan.axes:
@@ -73,7 +73,7 @@ def write(results: Path, figures: Path, path: Path) -> None:
                 for name in about.get("variants", [])
                 if (results / name / "index.html").is_file()
             },
-            compared=plot_comparisons(study, compared),
+            compared=plot_comparisons(study, comparison_rows),
             tail=TAIL_ROUNDS,
             drawings=[
                 (embed_figure(figures / f"{stem}.svg", caption), caption)

@@ -73,16 +73,16 @@ class FedALA(FedOpt):
     """Local steps K of a round; null: `federation.local_steps`."""
 
     def reasons_against_sharing(
-        self, shared: NDArray[np.bool_], layout: ParameterLayout
+        self, shared_mask: NDArray[np.bool_], layout: ParameterLayout
     ) -> Iterator[str]:
-        if (self._subset(shared, layout) & ~shared).any():
+        if (self._subset(shared_mask, layout) & ~shared_mask).any():
             yield (
                 f"the parameters of subset {self.subset!r} have to be shared; set "
                 "hyperparameters.method.fedala.subset to shared"
             )
 
-    def _subset(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> NDArray[np.bool_]:
-        return shared if self.subset == "shared" else head_mask(layout, self.subset)
+    def _subset(self, shared_mask: NDArray[np.bool_], layout: ParameterLayout) -> NDArray[np.bool_]:
+        return shared_mask if self.subset == "shared" else head_mask(layout, self.subset)
 
     def init(self, f: Federation) -> FedALAState:
         width = int(self._subset(f.shared_mask.cpu().numpy(), f.layout).sum())

@@ -54,9 +54,9 @@ class FedBABU(FedOpt):
     """Steps of the fine-tuning after which a client stops, even within a pass; null: no limit."""
 
     def reasons_against_sharing(
-        self, shared: NDArray[np.bool_], layout: ParameterLayout
+        self, shared_mask: NDArray[np.bool_], layout: ParameterLayout
     ) -> Iterator[str]:
-        if not (shared & ~head_mask(layout, self.head)).any():
+        if not (shared_mask & ~head_mask(layout, self.head)).any():
             yield "only parameters of the head are shared, and FedBABU does not send the head"
 
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:

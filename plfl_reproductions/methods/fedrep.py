@@ -48,9 +48,9 @@ class FedRep(FedOpt):
     `federation.local_steps`, rounded up."""
 
     def reasons_against_sharing(
-        self, shared: NDArray[np.bool_], layout: ParameterLayout
+        self, shared_mask: NDArray[np.bool_], layout: ParameterLayout
     ) -> Iterator[str]:
-        if layout.is_whole(shared):
+        if layout.is_whole(shared_mask):
             yield "no parameter is personal, so that the first phase would train nothing"
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:

@@ -67,8 +67,10 @@ class Encoder(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Tokens (W, N, B) → (W, N, B)."""
         projected = map_first_dimension(self.project, tokens).unflatten(0, (3, self.heads, -1))
-        read = attend(*projected.unbind(0)).flatten(0, 1)
-        tokens = normalise_first_dimension(self.norm1, tokens + map_first_dimension(self.out, read))
+        attended = attend(*projected.unbind(0)).flatten(0, 1)
+        tokens = normalise_first_dimension(
+            self.norm1, tokens + map_first_dimension(self.out, attended)
+        )
         hidden = map_first_dimension(
             self.second, nn.functional.gelu(map_first_dimension(self.first, tokens))
         )

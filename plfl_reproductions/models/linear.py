@@ -54,8 +54,8 @@ class NLinear(nn.Module):
         """Forecasts (B,), or (B, O) of several outputs."""
         last = sequence[:, -1:, 0]
         load = sequence[:, :, 0] - last
-        read = torch.cat([load, sequence[:, :, 1:].flatten(1), covariates], 1)
-        outputs: Tensor = self.weights(read)
+        inputs = torch.cat([load, sequence[:, :, 1:].flatten(1), covariates], 1)
+        outputs: Tensor = self.weights(inputs)
         return (outputs + last + self.level).squeeze(1)
 
 

@@ -278,8 +278,10 @@ def _load(path: Path) -> pd.Series:
 def _weather(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     """Columns of a weather file, named by feature and indexed by the ends of the hours."""
     with _explain_file_errors(path):
-        held = pd.read_csv(path, nrows=0).columns
-        names = [_present(path, [name], held) for name in ("date_time", *columns.values())]
+        columns_in_file = pd.read_csv(path, nrows=0).columns
+        names = [
+            _present(path, [name], columns_in_file) for name in ("date_time", *columns.values())
+        ]
         table = pd.read_csv(path, usecols=names)
         stamps = pd.DatetimeIndex(pd.to_datetime(table["date_time"])).as_unit("ns")
         table = table[list(columns.values())].set_axis(stamps).astype(float)
@@ -306,24 +308,24 @@ def _check_hours(place: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
 def _parquet(path: Path, columns: dict[str, tuple[str, ...]]) -> pd.DataFrame:
     """Columns of a Parquet file, by new name; each is given by its possible names in the file."""
     with _explain_file_errors(path):
-        held = pq.read_schema(path).names
-        ours = {_present(path, names, held): name for name, names in columns.items()}
+        columns_in_file = pq.read_schema(path).names
+        ours = {_present(path, names, columns_in_file): name for name, names in columns.items()}
         table = pq.read_table(path, columns=list(ours), partitioning=None)
         # With `ignore_metadata` alone, pandas' metadata would still be parsed.
         return pd.DataFrame(table.replace_schema_metadata().to_pandas()).rename(columns=ours)
 
 
-def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
-    """The first of `names` that is among the columns `held` by the file."""
+def _present(path: Path, names: Sequence[str], columns_in_file: Collection[str]) -> str:
+    """The first of `names` that is among `columns_in_file`."""
     for name in names:
-        if name in held:
+        if name in columns_in_file:
             return name
     raise DataError(
         Problem(
             path,
             f"has no column {' or '.join(map(repr, names))}",
             "check data.comstock.release (features other than the load can be removed from "
-            f"data.features){suggest_name(names[0], held)}",
+            f"data.features){suggest_name(names[0], columns_in_file)}",
         )
     )
 

@@ -174,8 +174,8 @@ def read_files(
     else:
         exports = read_new(meters=meters, names=own_names)
     # A file with the name may be empty or refused; a lone one may be an archive of its parts.
-    named = [*exports.names, *(map(client_name, paths) if len(paths) > 1 else ())]
-    if client is not None and not any(is_chosen(name, meters) for name in named):
+    meter_names = [*exports.names, *(map(client_name, paths) if len(paths) > 1 else ())]
+    if client is not None and not any(is_chosen(name, meters) for name in meter_names):
         meters = meters.model_copy(update=rule_of_meter)
         exports = read_new(meters=meters, names=names, are_of_one=True)
     if client is not None:  # its pattern may fit others, such as school_1 beside school-1

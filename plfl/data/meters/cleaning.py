@@ -474,11 +474,11 @@ def _refuse_exchanged_dates(place: _Place, rows: pd.DataFrame) -> None:
     dates = pd.to_datetime(pd.DataFrame({"year": walls.year, "month": months, "day": days}))
     if not (pd.DatetimeIndex(dates) + (walls - walls.normalize())).is_monotonic_increasing:
         return
-    exchanged = (walls.day <= 12) & (walls.day != walls.month)
+    is_exchangeable = (walls.day <= 12) & (walls.day != walls.month)
     text = "day and month of its stamps are exchanged up to the twelfth of a month"
     problem = Problem(
         place.line(rows, int(going_back[0]) + 1),
-        f"{text} ({count_in_words(int(exchanged.sum()), 'such reading')})",
+        f"{text} ({count_in_words(int(is_exchangeable.sum()), 'such reading')})",
         "exchange them again, or export the file with dates as in 2024-12-31; the rows are in the "
         "right order",
         place.name,
@@ -758,9 +758,9 @@ class _Readings:
                     f"gaps of an hour on a Sunday (is {Key('data.meters.timezone')} right?)"
                 ] += 1
         for piece in place.pieces:
-            stated = piece.table.unit_of(piece.columns[place.name])
-            if stated not in (None, keys.unit):
-                change = f"readings in {stated} by their header, but read as {keys.unit}"
+            stated_unit = piece.table.unit_of(piece.columns[place.name])
+            if stated_unit not in (None, keys.unit):
+                change = f"readings in {stated_unit} by their header, but read as {keys.unit}"
                 changes[f"{change} (is {Key('data.meters.unit')} right?)"] += len(piece.readings)
         end = walls[-1] + pd.Timedelta(minutes=self.raw)
         is_told = "stamp" in keys.model_fields_set or keys.cumulative

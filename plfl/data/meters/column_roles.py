@@ -153,16 +153,16 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
     """The unit of a file: the one in the keys, that which its columns state, or that in its name;
     None: nothing says it. Loads in several units, registers of power, and a unit that stands above
     the header only, are refused."""
-    stated = sorted({*unit_in} & {*quantities.LOAD_UNITS})
-    if meters.unit is None and len(stated) > 1:
-        column = column_key("load", unit_in[stated[-1]])
+    stated_units = sorted({*unit_in} & {*quantities.LOAD_UNITS})
+    if meters.unit is None and len(stated_units) > 1:
+        column = column_key("load", unit_in[stated_units[-1]])
         raise question(
             table,
-            f"has readings in {' and '.join(stated)}",
+            f"has readings in {' and '.join(stated_units)}",
             f"choose a column: {column}, or write all in one unit",
             column,
         )
-    if meters.unit is None and not stated and table.above:
+    if meters.unit is None and not stated_units and table.above:
         unit_above = Key("data.meters.unit", min(table.above))
         raise question(
             table,
@@ -170,7 +170,9 @@ def _unit(table: RawTable, unit_in: Mapping[str, str], meters: Meters) -> str | 
             f"if the readings are in it, set {unit_above}",
             unit_above,
         )
-    unit = meters.unit or (stated[0] if stated else quantities.unit_in_file_name(table.path.stem))
+    unit = meters.unit or (
+        stated_units[0] if stated_units else quantities.unit_in_file_name(table.path.stem)
+    )
     if meters.cumulative and unit is not None and not unit.endswith("h"):
         raise data_error(
             table.path,

@@ -261,20 +261,20 @@ def _readings(
         if progress is not None:
             size = path.stat().st_size / 1e6 if path.is_file() else 0
             progress(f"{path.name}, {size:.0f} MB", step, 2 * len(files))
-        opened: list[RawFile] = []
+        opened_files: list[RawFile] = []
         file_name = undated_names.get(path, "")
         name_of_file = names.get(path) or file_name or client_name(path)
         with collect_problems(exports.problems, name_of_file):
-            opened = tables.open_files(path, meters)
-        for raw in opened:
+            opened_files = tables.open_files(path, meters)
+        for raw in opened_files:
             with collect_problems(exports.problems, name_of_file):
                 recognised_file = recognise(raw, meters) or column_roles.find_format(
                     raw, plain, is_settled
                 )
                 keys = plain if recognised_file.name is None else meters
-                is_one_of_archive = path in names and len(opened) > 1 and not are_of_one
+                is_one_of_archive = path in names and len(opened_files) > 1 and not are_of_one
                 lone_name = client_name(raw.path) if is_one_of_archive else names.get(path)
-                own_name = file_name if len(opened) == 1 else ""
+                own_name = file_name if len(opened_files) == 1 else ""
                 name_by_file = partial(read_file, recognised_file, keys, lone_name, own_name)
                 is_named_by_rows = is_joined and not own_name and counts[client_name(path)] == 1
                 is_named_by_rows &= client_name(path) not in clients

@@ -302,14 +302,14 @@ def ask_about_whole_numbers(table: RawTable, columns: Sequence[str]) -> None:
             numbers = sorted(int(float(value)) for value in values.unique())
             spans[column] = f"{numbers[0]} to {numbers[-1]}"
     other_columns = [column for column in columns if column not in spans]
-    stated = [column for column in other_columns if quantities.names_quantity(column)]
-    if stated and spans:
+    stated_columns = [column for column in other_columns if quantities.names_quantity(column)]
+    if stated_columns and spans:
         listing = ", ".join(f"{column!r} ({span})" for column, span in spans.items())
         every_meter = Key("data.meters.only", "['*']")
         no_loads = Key("data.meters.leave_out", flow(list(spans)))
         raise question(
             table,
-            f"{listing} beside {stated[0]!r}: few whole numbers, which may be no loads",
+            f"{listing} beside {stated_columns[0]!r}: few whole numbers, which may be no loads",
             f"set {no_loads}, or {every_meter} if all are meters",
             no_loads,
         )

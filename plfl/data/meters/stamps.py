@@ -203,13 +203,13 @@ def _refuse_other_order(table: RawTable, stamps: pd.Series, form: str) -> None:
     exchanged_distances = exchanged_days.diff().iloc[1:].abs()
     if distances.min() < _MONTH or exchanged_distances.max() > _FEW_DAYS:
         return
-    exchanged = form.translate({ord("d"): "m", ord("m"): "d"})
+    exchanged_form = form.translate({ord("d"): "m", ord("m"): "d"})
     raise data_error(
         table.place_of(days.index[0]),
         f"the days are months apart in the format {form}, and follow each other if day and month "
         "are exchanged",
-        f"name its format ({Key('data.meters.date_format', repr(exchanged))}), or export it like "
-        "the others",
+        f"name its format ({Key('data.meters.date_format', repr(exchanged_form))}), or export it "
+        "like the others",
     )
 
 

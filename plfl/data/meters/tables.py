@@ -363,12 +363,12 @@ def _is_readings_file(name: str) -> bool:
 def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     """The content of a file of text, which is at the position of `file`."""
     content = file.read(2)
-    opened: IO[bytes] | gzip.GzipFile = file
+    opened_file: IO[bytes] | gzip.GzipFile = file
     if content == b"\x1f\x8b":
         file.seek(0)
-        opened, content = gzip.GzipFile(fileobj=file), b""
+        opened_file, content = gzip.GzipFile(fileobj=file), b""
     most_bytes = int(meters.max_size * 1e6)
-    content += opened.read(most_bytes + 1)
+    content += opened_file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise _too_large(path, meters.max_size)
     if content.startswith(_OLD_EXCEL):
@@ -437,9 +437,9 @@ def _open_parquet(path: Path, max_size: float) -> RawFile:
     table.validate(full=True)  # damaged text is refused here
     # Without the pandas metadata, an index is an ordinary column.
     cells: pd.DataFrame = table.to_pandas(ignore_metadata=True)
-    names, repeated = unique_names(list(map(str, cells.columns)))
+    names, repeated_names = unique_names(list(map(str, cells.columns)))
     cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
-    return RawFile(path, "Parquet", cells=cells, repeated_names=repeated)
+    return RawFile(path, "Parquet", cells=cells, repeated_names=repeated_names)
 
 
 # -- workbooks -----------------------------------------------------------------------------------
@@ -575,10 +575,10 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
             form += f", {count_in_words(undated, 'line')} without a date at the end left out"
         units = _units(names, rows[begin - 1]) if begin - 1 > head else {}
         lines_above = rows[: max(head, 0)]
-        stated = _stated_above(lines_above)
-        above = frozenset() if stated else _above(lines_above)
+        stated_unit = _stated_above(lines_above)
+        above = frozenset() if stated_unit else _above(lines_above)
         table = RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
-        table = replace(table, unit_of_rows=stated)
+        table = replace(table, unit_of_rows=stated_unit)
         is_chosen = head < 0 or "timestamp" in meters.columns
         return table if is_chosen else _stack(table, rows[head], date, lines_above)
     raise failure or DataError(Problem(path, "is empty", "export it again", kind=NO_READING))
@@ -647,15 +647,17 @@ def _with_dates_of_name(path: Path, lines: Sequence[str]) -> list[str]:
     """The lines of a table of times of day with the date in the name of the file before each of
     them, and as many fields as the header; empty if the name has no day, or the times are not in
     order from its beginning, or later than the one in the name: those may be of another day."""
-    named = DATE_IN_NAME.search(path.stem)
+    date_in_name = DATE_IN_NAME.search(path.stem)
     rows = {number: match for number, line in enumerate(lines) if (match := _CLOCKED.match(line))}
-    if named is None or sum(map(str.isdigit, named["date"])) < 8 or len(rows) < 3:  # a month
+    if (
+        date_in_name is None or sum(map(str.isdigit, date_in_name["date"])) < 8 or len(rows) < 3
+    ):  # a month
         return []
     clocks = [int(match["hours"]) * 60 + int(match["minutes"]) for match in rows.values()]
     last_clock = max(clocks)
     if clocks[-1] == 0:  # midnight at the end of the day
         clocks[-1] = MINUTES_PER_DAY
-    written = re.sub(r"\D", "", named["clock"] or "2359")
+    written = re.sub(r"\D", "", date_in_name["clock"] or "2359")
     head = min(rows) - 1
     if (
         (np.diff(clocks) <= 0).any()
@@ -665,7 +667,7 @@ def _with_dates_of_name(path: Path, lines: Sequence[str]) -> list[str]:
     ):
         return []
     try:
-        day = datetime.strptime(re.sub(r"\D", "", named["date"]), "%Y%m%d").date()
+        day = datetime.strptime(re.sub(r"\D", "", date_in_name["date"]), "%Y%m%d").date()
     except ValueError:  # no day of the calendar
         return []
     separator = rows[head + 1]["separator"]
@@ -845,7 +847,7 @@ def _stated_above(rows: Sequence[Sequence[str]]) -> str | None:
     units = {unit for row in rows for field in row if (unit := quantities.unit_of(field.strip()))}
     stripped_rows = [_strip_row(row) for row in rows]
     lone = [row[0] for row in stripped_rows if len(row) == 1]
-    stated = {
+    stated_units = {
         quantities.unit_of(row[1].strip())
         for row in stripped_rows
         if len(row) == 2 and row[0].strip(": ") in WORDS.units
@@ -856,8 +858,8 @@ def _stated_above(rows: Sequence[Sequence[str]]) -> str | None:
         if not re.search(r"\d", field)
     }
     return (
-        stated.pop()
-        if len(units) == len(stated) == 1 and units <= {*quantities.LOAD_UNITS}
+        stated_units.pop()
+        if len(units) == len(stated_units) == 1 and units <= {*quantities.LOAD_UNITS}
         else None
     )
 
@@ -913,16 +915,16 @@ def unique_names(row: Sequence[str]) -> tuple[list[str], frozenset[str]]:
     and those of the same name are numbered."""
     names = [name.strip() or f"column {n}" for n, name in enumerate(row, 1)]
     unique: dict[str, None] = {}
-    repeated = set()
+    repeated_names = set()
     for name in names:
         free, n = name, 1
         while free in unique or (n > 1 and free in names):
             n += 1
             free = f"{name} ({n})"
         if n > 1:
-            repeated.add(name)
+            repeated_names.add(name)
         unique[free] = None
-    return list(unique), frozenset(repeated)
+    return list(unique), frozenset(repeated_names)
 
 
 def _cells(

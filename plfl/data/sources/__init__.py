@@ -128,8 +128,8 @@ class LoadSource(Source):
         test = row_count - history
         if windows.history is not None:
             history = min(history, windows.history * MINUTES_PER_WEEK // interval)
-        held = held_out_rows(history, interval)
-        return Counts(history - held, held + test)
+        held_count = held_out_rows(history, interval)
+        return Counts(history - held_count, held_count + test)
 
     def noise(self, study: Study, client_count: int = 1) -> Examples:
         """A year of random numbers for each client, or ten windows if that is longer. ConfigError

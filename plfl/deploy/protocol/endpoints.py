@@ -299,14 +299,17 @@ def reported_part(cohort: Cohort, loss_and_steps: Mapping[int, tuple[float, floa
 
 
 def expected_messages(
-    act: Callable[[Channel], object], shared: int, client_count: int, coder: Coder | None = None
+    act: Callable[[Channel], object],
+    shared_count: int,
+    client_count: int,
+    coder: Coder | None = None,
 ) -> Rows:
     """Shapes and types of the rows that each client has to send when `act` runs on the clients' end
     of a channel with this number of shared parameters and clients.
 
     For coded parameters it is the longest message.
     """
-    end = ClientChannel(shared, client_count, coder)
+    end = ClientChannel(shared_count, client_count, coder)
     end.sends = frozenset()
     try:
         act(end)

@@ -66,7 +66,7 @@ class ObservedClock(Clock):
 def record(
     recorder: Recorder,
     f: Federation,
-    finished: Round,
+    finished_round: Round,
     evaluation: Evaluation | None,
     counts: Mapping[str, NDArray[np.int64]],
 ) -> None:
@@ -75,13 +75,13 @@ def record(
     `counts`: further columns (N,). A client with a count above 0 has a row even if it did not
     answer.
     """
-    t, participants, traffic = finished.t, finished.participants, finished.traffic
+    t, participants, traffic = finished_round.t, finished_round.participants, finished_round.traffic
     took_part = f.clock.share_before_dropout(t)[participants] == 1
     recorder.record_training(
         t,
         participants[took_part],
-        finished.training_losses[took_part],
-        finished.local_steps[took_part],
+        finished_round.training_losses[took_part],
+        finished_round.local_steps[took_part],
         traffic | dict(counts),
         None,
     )

@@ -174,8 +174,8 @@ class DeployedServer:
             self.study.federation.batch_size / f.client_data.window_counts.numpy()
         )
 
-        def report(finished: list[Round]) -> None:
-            (result,) = finished
+        def report(finished_rounds: list[Round]) -> None:
+            (result,) = finished_rounds
             took_part = result.participants[self.clock.answering[result.participants]]
             summary = RoundSummary(
                 t,
@@ -237,15 +237,16 @@ class DeployedServer:
                 "were released, too: the stated ε does not count them, and theirs has to be "
                 "added to it"
             )
-        repeated = tuple(times for times in Counter(own_rounds).values() if times > 1)
-        if not repeated:
+        repeated_times = tuple(times for times in Counter(own_rounds).values() if times > 1)
+        if not repeated_times:
             return
         delta = self.study.federation.privacy.delta
-        planned, actual = (least_bound(self.study, delta, times) for times in ((), repeated))
+        planned, actual = (least_bound(self.study, delta, times) for times in ((), repeated_times))
         self.notes.append(
-            f"{len(repeated)} rounds were released {sum(repeated)} times in all, because the "
-            f"server restarted: ε = {actual.epsilon:.3g} instead of {planned.epsilon:.3g}, at "
-            f"δ = {delta:g}. The participants of a repeated round are the same"
+            f"{len(repeated_times)} rounds were released {sum(repeated_times)} times in all, "
+            f"because the server restarted: ε = {actual.epsilon:.3g} instead of "
+            f"{planned.epsilon:.3g}, at δ = {delta:g}. The participants of a repeated round are "
+            "the same"
         )
 
     @property
@@ -273,7 +274,7 @@ class DeployedServer:
         not answer, or whose answers are refused."""
         rows = {name: self.channel.outbox.pop(i, []) for name, i in clients.items()}
         masked, routine = cohort.f.adds_masked, cohort.instructions.routine
-        read = self._reader(cohort)
+        read_answer = self._reader(cohort)
         watch, asked_clients = routine.watch if routine else None, [*clients]
         while True:
             messages, count = {}, len(asked_clients)
@@ -283,7 +284,7 @@ class DeployedServer:
                     "train", name, rows[name], round=cohort.t, machines=machines
                 )
             if watch is None and not masked:
-                return self._ask(messages, "train", read)
+                return self._ask(messages, "train", read_answer)
             if count < (FEWEST_CLIENTS if self.channel.secrets is None else FEWEST_MASKED):
                 for name in asked_clients:
                     self.members.refuse(name, "no other client trains with it")
@@ -293,7 +294,7 @@ class DeployedServer:
                 if is_summed:
                     return answers
             else:
-                answers = self._train_together(watch, messages, read)
+                answers = self._train_together(watch, messages, read_answer)
                 if len(answers) == count:
                     return answers
             asked_clients = [*answers]
@@ -319,15 +320,15 @@ class DeployedServer:
         # 2. Shares of their secrets, sealed for their neighbours.
         introductions = [crowd.pack() + message for message in server.pass_on(publics)]
         requests = self._reply_with(answers, introductions)
-        answers, shared = self._ask_for_bytes(requests, degree * SEALED_BYTES)
+        answers, share_messages = self._ask_for_bytes(requests, degree * SEALED_BYTES)
         if len(answers) < len(names):
             return answers, False
         # 3. The masked updates of those that are still there.
-        requests = self._reply_with(answers, server.deliver(shared))
-        answers, masked = self._ask_for_bytes(requests, fields.size)
+        requests = self._reply_with(answers, server.deliver(share_messages))
+        answers, masked_rows = self._ask_for_bytes(requests, fields.size)
         places = [names.index(name) for name in answers]
         try:
-            arrival_bits = server.add(dict(zip(places, masked, strict=True)), fields)
+            arrival_bits = server.add(dict(zip(places, masked_rows, strict=True)), fields)
             if f.privacy is not None and len(places) < fewest_staying(len(names)):
                 raise DropoutError("too few clients are left to add the noise")
             # 4. The shares with which the masks are taken off the sum.
@@ -372,7 +373,7 @@ class DeployedServer:
         self,
         watch: Callable[[Tensor], None],
         messages: dict[str, Message],
-        read: Callable[[bytes, str, str], CheckedAnswer[TrainedFacts]],
+        read_answer: Callable[[bytes, str, str], CheckedAnswer[TrainedFacts]],
     ) -> dict[str, Any]:
         """The last answers of clients that train together, of which `messages` are the first ones
         to them; or other answers of some clients, if the others do not answer."""
@@ -402,7 +403,7 @@ class DeployedServer:
         self.channel.other_machines = OtherMachines(0, len(messages), clients, exchange)
         try:
             watch(clients)
-            answers = self._ask(messages, "train", read)
+            answers = self._ask(messages, "train", read_answer)
         except MessageError:
             pass  # some do not answer
         except SumError as error:
@@ -425,8 +426,10 @@ class DeployedServer:
             trial_cohort.f.channel = end
             trial_cohort.close()
 
-        shared = cohort.f.channel.shared_count
-        expected = expected_messages(attempt, shared, len(self.names), trial_cohort.f.channel.coder)
+        shared_count = cohort.f.channel.shared_count
+        expected = expected_messages(
+            attempt, shared_count, len(self.names), trial_cohort.f.channel.coder
+        )
         size, size_limit = (
             sum(row.nbytes for row in expected),
             largest_answer(cohort.f.layout.width),
@@ -499,15 +502,15 @@ class DeployedServer:
         self,
         messages: Mapping[str, Message],
         kind: str,
-        read: Callable[[bytes, str, str], CheckedAnswer[F]],
+        read_answer: Callable[[bytes, str, str], CheckedAnswer[F]],
     ) -> dict[str, CheckedAnswer[F]]:
-        """Send messages; return, by name, the answers that arrived in time and that `read`
-        accepted. `read` also gets the number of the message and the name of the client."""
-        packed = {name: message.pack() for name, message in messages.items()}
+        """Send messages; return, by name, the answers that arrived in time and that `read_answer`
+        accepted. `read_answer` also gets the number of the message and the name of the client."""
+        packed_messages = {name: message.pack() for name, message in messages.items()}
         members = self.members
-        answers_by_name = members.transport.exchange(packed, members.policy.timeout, kind)
+        answers_by_name = members.transport.exchange(packed_messages, members.policy.timeout, kind)
         answers = {}
-        for name, packed_message in packed.items():
+        for name, packed_message in packed_messages.items():
             i = self.names.index(name)
             self._message_bytes["message_down"][i] += len(packed_message)
             if name not in answers_by_name:
@@ -515,7 +518,7 @@ class DeployedServer:
                 continue
             self._message_bytes["message_up"][i] += len(answers_by_name[name])
             try:
-                answers[name] = read(
+                answers[name] = read_answer(
                     answers_by_name[name], str(messages[name].about["request"]), name
                 )
             except MessageError as error:
@@ -546,11 +549,11 @@ class DeployedServer:
 
     def _resume(self) -> None:
         """Continue from the checkpoint of an earlier server of the same study, if there is one."""
-        after, saved = self.checkpoint.load([])
+        after, saved_records = self.checkpoint.load([])
         if not after:
             return
         note = self.checkpoint.note
-        (self.recorder.tables,) = saved
+        (self.recorder.tables,) = saved_records
         self.run_id, self.epoch = note["run"], note["epoch"] + 1
         self.accepted |= note["accepted"]
         self.draws = note.get("draws", self.draws)

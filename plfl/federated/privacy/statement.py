@@ -72,12 +72,13 @@ def rounds_of(settings: FederationSettings, client_count: int) -> Rounds:
     )
 
 
-def least_bound(study: Study, delta: float, repeated: tuple[int, ...] = ()) -> Bound:
-    """The least valid bound of ε at δ that holds for every federation of the study. `repeated`: how
-    often each round was released that was released more than once."""
+def least_bound(study: Study, delta: float, repeated_times: tuple[int, ...] = ()) -> Bound:
+    """The least valid bound of ε at δ that holds for every federation of the study.
+    `repeated_times`: how often each round was released that was released more than once."""
     rounds = (rounds_of(study.federation, size) for size in study.data.federation_sizes)
     return max(
-        bounds(replace(size_rounds, repeated_releases=repeated), delta)[0] for size_rounds in rounds
+        bounds(replace(size_rounds, repeated_releases=repeated_times), delta)[0]
+        for size_rounds in rounds
     )
 
 
@@ -111,9 +112,9 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
     for cell in study.cells:
         method = study.hyperparameters.find_method(cell.method)
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
-        shared = layout.mask(study.plan.schemes.patterns[cell.sharing])
+        shared_mask = layout.mask(study.plan.schemes.patterns[cell.sharing])
         noise_on_sums = _find_noise(study, cell)
-        if study.plan.is_alone(cell) or not shared.any():
+        if study.plan.is_alone(cell) or not shared_mask.any():
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
         elif noise_on_sums is not None:
             window_bound = unamplified_bound(Rounds(*noise_on_sums), block.delta)
@@ -125,7 +126,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
             row |= {"epsilon": bound.epsilon, "accountant": bound.accountant}
             row |= {"relation": _relate(study, rounds), "clients": rounds.clients}
             expected = settings.expected_participants(rounds.clients)
-            width = _count_noisy(method, layout, shared)
+            width = _count_noisy(method, layout, shared_mask)
             row |= {"noise": math.sqrt(width) * settings.update_noise(clients) / expected}
         rows.append(row)
     columns = ["cell", "epsilon", "delta", "accountant", "relation", "noise", "clients"]
@@ -138,10 +139,10 @@ def _relate(study: Study, rounds: Rounds) -> str:
     return "replace one client's data by none" if masks_all else rounds.relation
 
 
-def _count_noisy(method: Method, layout: ParameterLayout, shared: Mask) -> int:
-    """The number of parameters that get noise: those of the mask `shared` (P,) that the method
+def _count_noisy(method: Method, layout: ParameterLayout, shared_mask: Mask) -> int:
+    """The number of parameters that get noise: those of the mask `shared_mask` (P,) that the method
     sends."""
-    return int(method.shared_mask(torch.from_numpy(shared), layout).sum())
+    return int(method.shared_mask(torch.from_numpy(shared_mask), layout).sum())
 
 
 def remarks_outside(study: Study) -> Iterator[str]:

@@ -151,12 +151,12 @@ class Masks:
 
     def hide(self, fields: Fields, lanes: Lanes) -> Lanes:
         """The lanes (n,) of the next message, masked."""
-        masked = lanes.copy()
+        masked_lanes = lanes.copy()
         for stream in self._added_streams:
-            masked += stream.draw(fields)
+            masked_lanes += stream.draw(fields)
         for stream in self._taken_streams:
-            masked -= stream.draw(fields)
-        return masked & fields.full
+            masked_lanes -= stream.draw(fields)
+        return masked_lanes & fields.full
 
 
 def pair_masks(public: bytes, secrets: dict[bytes, bytes]) -> Masks:

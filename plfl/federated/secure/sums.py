@@ -79,9 +79,9 @@ class SumClient:
     def hide(self, sealed: bytes, fields: Fields, numbers: NDArray[np.int64]) -> bytes:
         """Step 3: the masked `numbers` (n,), after the sealed shares of the neighbours."""
         for public, text in zip(self._publics, _cut(sealed, SEALED_BYTES), strict=True):
-            opened = decrypt(self._seal(public, public[encryption.KEY_BYTES :]), text)
+            opened_shares = decrypt(self._seal(public, public[encryption.KEY_BYTES :]), text)
             self._received_shares.append(
-                (opened[: shares.SHARE_BYTES], opened[shares.SHARE_BYTES :])
+                (opened_shares[: shares.SHARE_BYTES], opened_shares[shares.SHARE_BYTES :])
             )
         pair_secrets = {
             public[: encryption.KEY_BYTES]: derive(
@@ -143,14 +143,16 @@ class SumServer:
             for i, row in enumerate(self.neighbours)
         ]
 
-    def add(self, masked: Mapping[int, bytes], fields: Fields) -> dict[int, bytes]:
+    def add(self, masked_rows: Mapping[int, bytes], fields: Fields) -> dict[int, bytes]:
         """Step 3: for each client whose masked numbers have arrived, which neighbours' have, too.
 
         Raises:
             DropoutError: of too many they have not.
         """
-        self.present = sorted(masked)
-        self._masked = fields.sum_lanes([fields.unpack(masked[client]) for client in self.present])
+        self.present = sorted(masked_rows)
+        self._masked = fields.sum_lanes(
+            [fields.unpack(masked_rows[client]) for client in self.present]
+        )
         bits = np.isin(self.neighbours, self.present)
         # Each client has t neighbours that tell their shares, or there is no use in asking.
         if (bits.sum(axis=1) < self.threshold).any():

@@ -147,8 +147,8 @@ def check_public(
             "remove it",
         )
     for baseline in baselines.further:
-        named = getattr(baseline, "file", None)
-        for file in named if isinstance(named, list) else [named]:
+        named_file = getattr(baseline, "file", None)
+        for file in named_file if isinstance(named_file, list) else [named_file]:
             if isinstance(file, Path) and file.parent == folder and file not in files:
                 remedy = f"name one of {', '.join(map(str, files))}" if files else "set public.kind"
                 yield Problem(

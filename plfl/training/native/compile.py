@@ -91,12 +91,14 @@ def build_kernel(instructions: str, source: str = SOURCE) -> Path:
 
 def _run(*command: str) -> str:
     """Output of a command. If it fails, the first line that mentions an error is raised."""
-    finished = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if finished.returncode:
-        lines = finished.stderr.strip().splitlines() or [f"exit status {finished.returncode}"]
+    finished_process = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if finished_process.returncode:
+        lines = finished_process.stderr.strip().splitlines() or [
+            f"exit status {finished_process.returncode}"
+        ]
         reason = next((line for line in lines if "error" in line), lines[0])
         raise CompileError(f"{command[0]} failed: {reason}")
-    return finished.stdout
+    return finished_process.stdout
 
 
 TYPES = {"std::int32_t": c_int32, "std::int64_t": c_int64, "double": c_double}

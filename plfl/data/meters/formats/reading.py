@@ -325,20 +325,20 @@ class _Reader:
         for cell, unit in units.items():
             if unit not in quantities.LOAD_UNITS:
                 self.left_out[f"in {cell or 'no unit'}"] = int((cells == cell).sum())
-        stated = cells.map(units)
-        stated = stated[stated.isin(quantities.LOAD_UNITS)]
-        self.cells = self.cells.loc[stated.index]
+        stated_units = cells.map(units)
+        stated_units = stated_units[stated_units.isin(quantities.LOAD_UNITS)]
+        self.cells = self.cells.loc[stated_units.index]
         self._refuse_empty()
-        if len(stated.unique()) == 1:
-            return str(stated.iloc[0]), factors
-        kinds = {"kWh" if unit.endswith("h") else "kW" for unit in stated.unique()}
+        if len(stated_units.unique()) == 1:
+            return str(stated_units.iloc[0]), factors
+        kinds = {"kWh" if unit.endswith("h") else "kW" for unit in stated_units.unique()}
         if len(kinds) > 1:
             raise data_error(
                 self.path, "has readings of energy and of power", "keep the rows of one of them"
             )
-        kilo_factors = stated.map(quantities.KWH)
+        kilo_factors = stated_units.map(quantities.KWH)
         return kinds.pop(), kilo_factors if factors is None else factors.loc[
-            stated.index
+            stated_units.index
         ] * kilo_factors
 
     def _stated_unit(self) -> str | None:

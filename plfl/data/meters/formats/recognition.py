@@ -324,11 +324,12 @@ def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
     end, ends = len(lines), form.table.ends and re.compile(form.table.ends)
     if ends:
         end = next((number for number in range(begin, end) if ends.search(lines[number])), end)
-    repeated = lines[header.line]
+    header_line = lines[header.line]
     numbers = [
         number
         for number in range(begin, end)
-        if lines[number].strip(f'{separator}" ') and (lines[number] != repeated or header.line < 0)
+        if lines[number].strip(f'{separator}" ')
+        and (lines[number] != header_line or header.line < 0)
     ]
     names, _ = unique_names(header.fields)
     return cells_of(raw.path, lines, numbers, separator, names, is_padded=True)
