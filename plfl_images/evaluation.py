@@ -33,18 +33,18 @@ class CommonEvaluator:
         self.starts = {split: dataset.starts(0, split) for split in EVALUATED_SPLITS}
 
     def score_round(
-        self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
+        self, f: Federation, global_models: torch.Tensor | None, is_last: bool
     ) -> Evaluation:
-        """Score the models `received_rows` (N, P), and in the last round the clients' own models.
+        """Score the models `global_models` (N, P), and in the last round the clients' own models.
 
         If nothing is shared (None), they are the same.
         """
         dataset = f.client_data.dataset
         scores = {}
-        if is_last or received_rows is None:
-            scores["local"] = self._scores(f.own_models(received_rows), dataset)
+        if is_last or global_models is None:
+            scores["local"] = self._scores(f.own_models(global_models), dataset)
         scores["global"] = (
-            scores["local"] if received_rows is None else self._scores(received_rows, dataset)
+            scores["local"] if global_models is None else self._scores(global_models, dataset)
         )
         tables = [table.assign(model=model) for model, table in scores.items()]
         return Evaluation(pd.concat(tables, ignore_index=True))

@@ -232,8 +232,8 @@ def replay(
             (result,) = finished_rounds
             evaluation = None
             if settings.evaluates(result.t):
-                received_rows = f.global_models if f.has_global else None
-                evaluation = evaluator.score_federation(f, received_rows)
+                global_models = f.global_models if f.has_global else None
+                evaluation = evaluator.score_federation(f, global_models)
                 if result.t == settings.rounds:
                     recorder.week = evaluation.week()
             was_asked = np.isin(client_data.names, summary.asked).astype(np.int64)

@@ -48,9 +48,9 @@ class Evaluator(Protocol):
     """Scores the models of a round."""
 
     def score_round(
-        self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
+        self, f: Federation, global_models: torch.Tensor | None, is_last: bool
     ) -> Evaluation:
-        """Score the clients' own models and `received_rows` (N, P), the models with what the server
+        """Score the clients' own models and `global_models` (N, P), the models with what the server
         would send."""
 
 
@@ -67,38 +67,38 @@ class ForecastEvaluator:
         self.starts = [torch.from_numpy(np.concatenate(part)).to(engine.device) for part in parts]
 
     def score_round(
-        self, f: Federation, received_rows: torch.Tensor | None, is_last: bool
+        self, f: Federation, global_models: torch.Tensor | None, is_last: bool
     ) -> Evaluation:
         """Score the models of a federation after a round, as `score_federation` does. Clients that
         keep their best models compare the current ones with them; in the last round (`is_last`)
         the best ones are scored."""
         if f.best is None:
-            return self.score_federation(f, received_rows)
-        own_models = f.own_models(received_rows)
-        evaluation = self.score_models(own_models, received_rows)
+            return self.score_federation(f, global_models)
+        own_models = f.own_models(global_models)
+        evaluation = self.score_models(own_models, global_models)
         scores = evaluation.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         errors = local[self.task.own_choosing_score].to_list()
         f.best.keep(own_models, torch.tensor(errors, dtype=torch.float64))
-        return self.score_models(f.best.rows, received_rows) if is_last else evaluation
+        return self.score_models(f.best.rows, global_models) if is_last else evaluation
 
-    def score_federation(self, f: Federation, received_rows: torch.Tensor | None) -> Evaluation:
+    def score_federation(self, f: Federation, global_models: torch.Tensor | None) -> Evaluation:
         """Score what the clients of a federation forecast with: their own models, or mixed outputs;
-        and `received_rows` (N, P), the models with what the server would send."""
-        if received_rows is not None:
-            mixed_outputs = f.method.mix_outputs(f, f.state, received_rows, self.starts)
+        and `global_models` (N, P), the models with what the server would send."""
+        if global_models is not None:
+            mixed_outputs = f.method.mix_outputs(f, f.state, global_models, self.starts)
             if mixed_outputs is not None:
                 return self._score_outputs(
-                    mixed_outputs, self.engine.predict(received_rows, self.starts)
+                    mixed_outputs, self.engine.predict(global_models, self.starts)
                 )
-        return self.score_models(f.own_models(received_rows), received_rows)
+        return self.score_models(f.own_models(global_models), global_models)
 
-    def score_models(self, local: torch.Tensor, received_rows: torch.Tensor | None) -> Evaluation:
+    def score_models(self, local: torch.Tensor, global_models: torch.Tensor | None) -> Evaluation:
         """Score models (N, P) as the clients hold them, and as the server would send them. Where
         nothing is shared (None) the two are the same."""
         return self._score_outputs(
             self.engine.predict(local, self.starts),
-            None if received_rows is None else self.engine.predict(received_rows, self.starts),
+            None if global_models is None else self.engine.predict(global_models, self.starts),
         )
 
     def totals(self, name: str, rows: NDArray[np.float32] | None) -> Totals:
@@ -135,12 +135,12 @@ class ForecastEvaluator:
         return model_widths
 
     def _score_outputs(
-        self, local: list[torch.Tensor], received_outputs: list[torch.Tensor] | None
+        self, local: list[torch.Tensor], global_outputs: list[torch.Tensor] | None
     ) -> Evaluation:
         """Scores of the outputs of both models, local and global, of every client."""
         outputs_by_model: dict[ModelKind, list[torch.Tensor]] = {"local": local}
-        if received_outputs is not None:
-            outputs_by_model["global"] = received_outputs
+        if global_outputs is not None:
+            outputs_by_model["global"] = global_outputs
         forecasts = {
             model: EvaluatedForecasts.with_widths(
                 self.dataset, self.task, self._predictions(outputs)

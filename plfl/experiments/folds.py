@@ -153,16 +153,16 @@ class FoldTraining:
         """Score the clients of the part, with the models that `method` gives them."""
         f = self._federation_of(method)
         if self._joiner is None:
-            received_rows = f.global_models if f.has_global else None
-            return self.fold.evaluator.score_round(f, received_rows, is_last)
+            global_models = f.global_models if f.has_global else None
+            return self.fold.evaluator.score_round(f, global_models, is_last)
         assert isinstance(self.fold.evaluator, ForecastEvaluator)
         return self.fold.evaluator.score_models(*self._joined_models(method))
 
     def models(self, method: Method) -> Models:
         """The models that were scored, as they are written to files for `plfl forecast`."""
         if self._joiner is not None:
-            local, received_rows = self._joined_models(method)
-            return {"local": _numbers(local), "global": _numbers(received_rows)}
+            local, global_models = self._joined_models(method)
+            return {"local": _numbers(local), "global": _numbers(global_models)}
         f, models = self._federation_of(method), Models()
         # Clients that mix do not forecast with a model alone.
         if not overrides(method, "mix_outputs"):

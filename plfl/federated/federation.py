@@ -335,7 +335,7 @@ class Federation:
         return x
 
     @property
-    def server_rows(self) -> Tensor:
+    def global_parameters(self) -> Tensor:
         """Shared parameters (N, d_s) that each client would receive from the server now, or those
         of the average."""
         if self.server_average is None:
@@ -350,13 +350,13 @@ class Federation:
         if not self.channel.shared_count:
             return self.local.clone()
         if self.shared_mask.all():
-            return self.server_rows.expand(self.local.shape)
-        return self.models(self.everyone, self.server_rows)
+            return self.global_parameters.expand(self.local.shape)
+        return self.models(self.everyone, self.global_parameters)
 
-    def own_models(self, received_models: Tensor | None = None) -> Tensor:
+    def own_models(self, global_models: Tensor | None = None) -> Tensor:
         """Models (N, P) that the clients forecast with, as the method defines them. Give
-        `received_models`, the `global_models`, if they are known already."""
-        rows = self.global_models if received_models is None else received_models
+        `global_models` if they are known already."""
+        rows = self.global_models if global_models is None else global_models
         if self.channel.shared_count and self.settings.calibrates:
             options = self.settings.calibration
             head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)

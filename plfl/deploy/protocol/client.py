@@ -279,22 +279,22 @@ class DeployedClient:
 
     def _evaluate(self, message: Message) -> Reply:
         f = self._federation_at(message)
-        received_rows = f.global_models if f.has_global and not f.channel.shared_count else None
+        global_models = f.global_models if f.has_global and not f.channel.shared_count else None
         if f.channel.shared_count:
             sent_row = arrays_as_rows(message.arrays)[0]
-            received_rows = f.models(f.everyone, sent_row[None].to(f.local.device))
-        evaluation = self.trainer.evaluator.score_federation(f, received_rows)
-        self._keep_model(f, received_rows, evaluation.widths)
+            global_models = f.models(f.everyone, sent_row[None].to(f.local.device))
+        evaluation = self.trainer.evaluator.score_federation(f, global_models)
+        self._keep_model(f, global_models, evaluation.widths)
         return {"scores": evaluation.scores.to_dict("records")}, {}
 
     def _keep_model(
-        self, f: Federation, received_rows: Tensor | None, widths: ConformalWidths
+        self, f: Federation, global_models: Tensor | None, widths: ConformalWidths
     ) -> None:
         """Save the models that were scored last in the form that `plfl forecast` reads."""
-        rows = {} if received_rows is None else {"global": received_rows}
+        rows = {} if global_models is None else {"global": global_models}
         # Clients that mix do not forecast with a model alone.
         if not overrides(f.method, "mix_outputs"):
-            rows = {"local": f.own_models(received_rows), **rows}
+            rows = {"local": f.own_models(global_models), **rows}
         if not rows:
             return
         models: Models = {

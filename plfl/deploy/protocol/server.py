@@ -451,12 +451,12 @@ class DeployedServer:
 
     def _evaluate(self, f: Federation) -> Evaluation:
         """The scores of all connected clients, which score their models."""
-        server_rows = f.server_rows if f.channel.shared_count else None
+        global_parameters = f.global_parameters if f.channel.shared_count else None
         messages = {
             name: self.message(
                 "evaluate",
                 name,
-                [] if server_rows is None else [server_rows[self.names.index(name)]],
+                [] if global_parameters is None else [global_parameters[self.names.index(name)]],
             )
             for name in self.members.list_connected(self.message("join"))
         }
