@@ -19,14 +19,17 @@ import pandas as pd
 import pyarrow.parquet as pq
 import torch
 
+from plfl.baselines.fitting import RememberedBaseline, fit
+from plfl.baselines.storage import settings_of
 from plfl.config.meters import Meters
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset, Split, naive_error
 from plfl.data.features import days_of
 from plfl.data.sources import source_of
-from plfl.experiments.baselines import evaluate
+from plfl.experiments.client_groups import list_baselines
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.first_study.meters import recognise
+from plfl.interfaces.baseline import FittedBaseline
 from plfl.results.assignment import HALF_DAYS, credible_errors
 from plfl.study import Study
 
@@ -104,10 +107,13 @@ def errors_of(study: Study) -> pd.DataFrame:
     dataset = source_of(study.data).examples_of(study, "all")
     assert isinstance(dataset, Dataset)
     baselines, task = study.baselines, study.task
-    found = evaluate("all", dataset, baselines.fit_settings, task, baselines.further, LEFT_OUT)
+    fitted_baselines: dict[str, FittedBaseline] = {}
+    for baseline in list_baselines(dataset.shape.covariates > 0, baselines.further, LEFT_OUT):
+        fitted = fit(baseline, dataset, settings_of(study), fitted_baselines)
+        fitted_baselines[baseline.name] = RememberedBaseline(fitted, fitted.sent_bytes)
     tables = [
         _daily(dataset, name, i, split, fitted.predict(i, dataset.starts(i, split)))
-        for name, fitted in found.fitted_baselines.items()
+        for name, fitted in fitted_baselines.items()
         for i in range(len(dataset.clients))
         for split in EVALUATED_SPLITS
     ]

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, cast
 from plfl.base.lazy import pandas as pd
 from plfl.data import sources
 from plfl.experiments.scoring import Scoring
-from plfl.experiments.scoring.annotations import JobFiles, Variant
-from plfl.interfaces.baseline import Arrays
+from plfl.experiments.scoring.annotations import BaselineTables, JobFiles, Variant
 from plfl.report.reporting import Reporting
 from plfl.study import Cell, Study
 from plfl_images.data import EXAMPLE_KIND, ImageDataset, skew_of
@@ -31,16 +30,15 @@ class ImageScoring(Scoring):
     def baseline_settings(self, study: Study) -> Any:
         return [study.data.most_clients, skew_of(study.data).model_dump(), study.grid.seeds]
 
-    def baselines(
-        self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+    def baselines(self, study: Study, state: str, dataset: Path) -> BaselineTables:
         """The scores of the baselines; classifiers have no forecasts, and none is kept."""
+        from plfl.results.records import BaselineTables
         from plfl_images.baselines import evaluate
 
         images = cast("ImageDataset", sources.source_of(study.data).read(study, dataset))
         scores = evaluate(state, images, study.grid.seeds)
         empty_table = pd.DataFrame({"state": [], "baseline": []})
-        return scores, empty_table, empty_table, {}
+        return BaselineTables(scores, empty_table, empty_table)
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         from plfl_images.results.collect import write_tables

@@ -28,21 +28,26 @@ def settings_of(study: Study) -> FitSettings:
     return replace(study.baselines.fit_settings, levels=study.task.quantile_levels)
 
 
-def storable_names(baselines: Baselines) -> list[str]:
-    """The baselines that can be stored, for which clients send no raw data, and which were not
-    pre-trained on the study's data: their errors say nothing about later readings."""
+def storable_names(keys: Baselines) -> list[str]:
+    """The baselines of a study that can be stored."""
+    return select_storable(map(keys.find, keys.names))
+
+
+def select_storable(baselines: Iterable[Baseline]) -> list[str]:
+    """The names of those that can be stored, for which clients send no raw data, and which were not
+    pre-trained on the study's data: their errors say nothing about later readings. `baselines`:
+    each after those that it needs."""
     names: list[str] = []
-    for name in baselines.names:
-        baseline = baselines.find(name)
+    for baseline in baselines:
         is_usable = baseline.crosses != "raw data" and not baseline.has_seen_the_data
         is_restorable = type(baseline).restore is not Baseline.restore
         if is_usable and is_restorable and {*baseline.needs} <= {*names}:
-            names.append(name)
+            names.append(baseline.name)
     return names
 
 
 def pack(
-    baselines: Baselines,
+    baselines: Iterable[Baseline],
     fitted_baselines: Mapping[str, FittedBaseline],
     widths: Mapping[str, Floats],
     client_count: int,
@@ -50,7 +55,7 @@ def pack(
     """All that is saved of fitted baselines that can be stored, and the widths of their intervals,
     as the arrays of one file; `client_count`: their number."""
     packed: dict[str, NDArray[Any]] = {}
-    for name in filter(fitted_baselines.__contains__, storable_names(baselines)):
+    for name in filter(fitted_baselines.__contains__, select_storable(baselines)):
         joined = join_clients(map(fitted_baselines[name].save, range(client_count)))
         packed |= {f"{name}/{key}": array for key, array in joined.items()}
         if name in widths:

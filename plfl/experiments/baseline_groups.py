@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from plfl.base.job_state import JobState
 from plfl.baselines.fitting import fit
-from plfl.baselines.storage import WIDTHS_KEY, pack
+from plfl.baselines.storage import WIDTHS_KEY
 from plfl.config.baselines import Baselines
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.experiments.baselines import (
     BaselineError,
-    BaselineTables,
     FailedBaseline,
     evaluate,
 )
 from plfl.experiments.client_groups import common_baseline_names, list_baselines
 from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.task import Task
+from plfl.results.records import BaselineTables
 from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
 
@@ -34,18 +34,6 @@ CLIENTS_AT_ONCE = 16
 """Clients of a group within a job; the groups of `client_groups` are jobs of their own."""
 
 
-@dataclass(frozen=True)
-class GroupResults:
-    """The tables and the totals of `BaselineTables`, and what is saved of the baselines
-    (`storage.pack`)."""
-
-    scores: pd.DataFrame
-    forecasts: pd.DataFrame
-    errors: pd.DataFrame
-    packed: Arrays
-    totals: Totals
-
-
 def evaluate_in_groups(
     state: str,
     dataset: Dataset,
@@ -53,31 +41,31 @@ def evaluate_in_groups(
     task: Task,
     threads: int = 1,
     size: int = CLIENTS_AT_ONCE,
-) -> GroupResults:
+) -> BaselineTables:
     """What `evaluate` returns for a dataset, computed for groups of `size` clients, in `threads`
     threads. Baselines that need all clients together are fitted to all at first."""
     check_calibration(task, dataset)
     clients = np.arange(len(dataset.clients))
     groups = [clients[first : first + size] for first in range(0, len(clients), size)]
     if len(groups) == 1:
-        return _results(keys, _evaluate(state, dataset, keys, task, {}), len(clients))
+        return _evaluate(state, dataset, keys, task, {})
     baselines = list_baselines(dataset.shape.covariates > 0, keys.further, keys.leave_out)
     settings = replace(keys.fit_settings, levels=task.quantile_levels)
     common = fit_common(baselines, dataset, settings)
 
-    def score_group(number: int) -> GroupResults:
+    def score_group(number: int) -> BaselineTables:
         members = groups[number]
         earlier = {name: GroupBaseline(baseline, members) for name, baseline in common.items()}
         tables = _evaluate(state, dataset.select(members), keys, task, earlier)
         progress = JobState("group", number + 1, len(groups))
         log.info("%s: %s is scored", state, progress, extra=progress.as_extra())
-        return _results(keys, tables, len(members))
+        return tables
 
     with ThreadPoolExecutor(threads) as pool:
         results = [*pool.map(score_group, range(len(groups)))]
     if not have_same_failures([result.scores for result in results]):
         log.warning("%s: a baseline failed for some clients: all are fitted again", state)
-        return _results(keys, _evaluate(state, dataset, keys, task, {}), len(clients))
+        return _evaluate(state, dataset, keys, task, {})
     return join_groups(results, groups, [baseline.name for baseline in baselines])
 
 
@@ -97,11 +85,6 @@ def _evaluate(
     earlier: Mapping[str, FittedBaseline],
 ) -> BaselineTables:
     return evaluate(state, dataset, keys.fit_settings, task, keys.further, keys.leave_out, earlier)
-
-
-def _results(keys: Baselines, tables: BaselineTables, client_count: int) -> GroupResults:
-    packed = pack(keys, tables.fitted_baselines, tables.widths, client_count)
-    return GroupResults(tables.scores, tables.forecasts, tables.errors, packed, tables.totals)
 
 
 def fit_common(
@@ -149,15 +132,17 @@ class GroupBaseline(FittedBaseline):
 
 
 def join_groups(
-    results: Sequence[GroupResults], job_members: Sequence[NDArray[np.int64]], names: Sequence[str]
-) -> GroupResults:
+    results: Sequence[BaselineTables],
+    job_members: Sequence[NDArray[np.int64]],
+    names: Sequence[str],
+) -> BaselineTables:
     """The results of all clients, in the order of `evaluate`."""
-    return GroupResults(
+    return BaselineTables(
         _in_order((x.scores for x in results), {"baseline": names, "split": SPLITS}),
         _in_order((x.forecasts for x in results), {"baseline": names}),
         _in_order((x.errors for x in results), {"method": names}),
         _join_packed([x.packed for x in results], job_members),
-        Totals.join([x.totals for x in results]),
+        Totals.join([x.totals for x in results if x.totals is not None]),
     )
 
 

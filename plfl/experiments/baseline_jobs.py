@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.baselines.storage import pack, settings_of, storable_names
 from plfl.data import arrays
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset
 from plfl.experiments.baseline_groups import (
-    GroupResults,
     evaluate_in_groups,
     fit_common,
     have_same_failures,
@@ -28,9 +26,14 @@ from plfl.experiments.baseline_groups import (
 )
 from plfl.experiments.baselines import BaselineError, FailedBaseline, evaluate
 from plfl.experiments.client_groups import baselines_of, groups_of
-from plfl.interfaces.baseline import Arrays, FittedBaseline, Floats, Starts
-from plfl.results.records import read_arrays, read_table, write_models, write_table
-from plfl.results.totals import Totals
+from plfl.interfaces.baseline import FittedBaseline, Floats, Starts
+from plfl.results.records import (
+    BaselineFiles,
+    BaselineTables,
+    read_arrays,
+    read_table,
+    write_models,
+)
 from plfl.study import Study
 from plfl.tasks import check_calibration
 
@@ -39,15 +42,6 @@ log = logging.getLogger(__name__)
 
 ENDS_KEY = "ends"
 """The first row of the forecasts of each set of each client, and their number, in a file."""
-
-
-class BaselineFiles(NamedTuple):
-    """The files of the baselines of clients."""
-
-    scores: Path
-    forecasts: Path
-    errors: Path
-    models: Path
 
 
 class CommonFiles(NamedTuple):
@@ -64,7 +58,8 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
     fitted_baselines: dict[str, FittedBaseline] = {}
     sizes = [len(dataset.starts(client, split)) for client, split in _iterate_evaluated(dataset)]
     content: dict[str, Any] = {ENDS_KEY: np.cumsum([0, *sizes])}
-    common = fit_common(baselines_of(study), dataset, settings_of(study))
+    baselines = baselines_of(study)
+    common = fit_common(baselines, dataset, settings_of(study))
     clients = range(len(dataset.clients))
     for name, fitted_baseline in common.items():
         forecasts = arrays.GrowingArray(files.forecasts.parent)
@@ -81,7 +76,7 @@ def write_common(study: Study, dataset: Dataset, files: CommonFiles) -> None:
             content[f"{name}/sent/{source}"] = np.asarray(bytes_sent, np.int64)
         log.info("%s is fitted to all clients", name)
     arrays.save(files.forecasts, content)
-    write_models(files.models, pack(study.baselines, fitted_baselines, {}, len(clients)))
+    write_models(files.models, pack(baselines, fitted_baselines, {}, len(clients)))
 
 
 def _iterate_evaluated(dataset: Dataset) -> Iterator[tuple[int, Any]]:
@@ -98,7 +93,7 @@ def write_group(
     keys, members = study.baselines, groups_of(study, state)[job_number - 1]
     earlier = arrays.load(common, lambda content: _handed_over(content, dataset, members))
     own_dataset = dataset.select(members)
-    tables = evaluate(
+    evaluate(
         state,
         own_dataset,
         keys.fit_settings,
@@ -106,11 +101,7 @@ def write_group(
         additional=keys.further,
         leave_out=keys.leave_out,
         earlier=earlier,
-    )
-    packed = pack(keys, tables.fitted_baselines, tables.widths, len(members))
-    for table, path in zip((tables.scores, tables.forecasts, tables.errors), files, strict=False):
-        write_table(table, path)
-    write_models(files.models, {**packed, **tables.totals.arrays()})
+    ).write(files)
 
 
 def _handed_over(
@@ -160,53 +151,28 @@ class HandedOver(FittedBaseline):
         raise LookupError("forecasts of windows of one evaluated set are handed over, no others")
 
 
-def evaluate_all(
-    study: Study, state: str, dataset: Path
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+def evaluate_all(study: Study, state: str, dataset: Path) -> BaselineTables:
     """The baselines of all clients in one job: see `plfl.experiments.scoring.Scoring.baselines`."""
-    return _contents(
-        evaluate_in_groups(
-            state,
-            Dataset.load_file(dataset),
-            study.baselines,
-            study.task,
-            study.compute.threads,
-        )
-    )
-
-
-def _contents(
-    results: GroupResults,
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
-    saved = {**results.packed, **results.totals.arrays()}
-    return results.scores, results.forecasts, results.errors, saved
+    examples, threads = Dataset.load_file(dataset), study.compute.threads
+    return evaluate_in_groups(state, examples, study.baselines, study.task, threads)
 
 
 def join_files(
     study: Study, state: str, dataset: Path, job_files: Sequence[BaselineFiles], common: Path
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+) -> BaselineTables:
     """What `evaluate_all` returns, from the files of all groups and what `write_common` saved. If a
     baseline failed for some clients only, all are evaluated again, here, so that it fails for all.
     """
-    scores = [read_table(own_files.scores) for own_files in job_files]
-    if not have_same_failures(scores):
+    if not have_same_failures(read_table(files.scores) for files in job_files):
         log.warning("%s: a baseline failed for some clients: all are fitted again", state)
         return evaluate_all(study, state, dataset)
-    results = []
-    for own_files, table in zip(job_files, scores, strict=True):
-        saved = read_arrays(own_files.models)[0]
-        totals = Totals.from_arrays(saved)
-        assert totals is not None
-        # Parquet has no stamps in seconds.
-        forecasts = read_table(own_files.forecasts).astype({"stamp": "datetime64[s]"})
-        tables = table, forecasts, read_table(own_files.errors)
-        results.append(GroupResults(*tables, Totals.other_arrays(saved), totals))
     names = [baseline.name for baseline in baselines_of(study)]
-    all_results = join_groups(results, groups_of(study, state), names)
-    packed = {**read_arrays(common)[0], **all_results.packed}
+    tables = [BaselineTables.read(files) for files in job_files]
+    joined = join_groups(tables, groups_of(study, state), names)
+    packed = {**read_arrays(common)[0], **joined.packed}
     ranks = {name: rank for rank, name in enumerate(storable_names(study.baselines))}
     in_order = {path: packed[path] for path in sorted(packed, key=lambda path: _place(path, ranks))}
-    return _contents(replace(all_results, packed=in_order))
+    return replace(joined, packed=in_order)
 
 
 def _place(path: str, ranks: Mapping[str, int]) -> tuple[int, int, tuple[str, int]]:

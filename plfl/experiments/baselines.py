@@ -4,7 +4,7 @@ import itertools
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,14 @@ import pandas as pd
 from plfl.base.errors import PlflError
 from plfl.baselines import catalogue
 from plfl.baselines.fitting import RememberedBaseline, fit, total_sent
+from plfl.baselines.storage import pack
 from plfl.config.baselines import BASELINE
 from plfl.data.dataset import EVALUATED_SPLITS, Dataset
 from plfl.experiments.client_groups import list_baselines
 from plfl.experiments.evaluated_forecasts import EvaluatedForecasts, PredictionsBySplit
 from plfl.interfaces.baseline import Baseline, FitSettings, FittedBaseline, Floats, Starts
 from plfl.interfaces.task import Task
+from plfl.results.records import BaselineTables
 from plfl.results.totals import Totals
 from plfl.tasks import check_calibration
 from plfl.tasks.forecast import Forecast
@@ -53,29 +55,6 @@ class FailedBaseline(FittedBaseline):
         raise self.failure
 
 
-@dataclass(frozen=True)
-class BaselineTables:
-    """The tables of the baselines of a state."""
-
-    scores: pd.DataFrame
-    """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`, the
-    scores of the task, the `bytes` that the client would have to send, and
-    `trained_on_this_dataset`: whether its pre-training included these series, even the test set;
-    `failed`: the error that left it without scores, or empty."""
-    forecasts: pd.DataFrame
-    """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast`, quantiles."""
-    errors: pd.DataFrame
-    """One row per baseline, client and day of the test set, with the labels of `summary.csv`:
-    `state`, `sharing` and `model` ("baseline"), `method` (its name), `client_opt` and `server_opt`
-    ("none"); see `Task.errors`."""
-    fitted_baselines: Mapping[str, FittedBaseline] = field(default_factory=dict)
-    """The baselines by name, fitted for these scores; those that failed are left out."""
-    widths: Mapping[str, Floats] = field(default_factory=dict)
-    """The widths (N, ...) of the clients' intervals by baseline, if the task has widths."""
-    totals: Totals = field(default_factory=lambda: Totals([], 1))
-    """What their forecasts of the test set come to over the clients."""
-
-
 def evaluate(
     state: str,
     dataset: Dataset,
@@ -100,8 +79,9 @@ def evaluate(
     fitted_baselines: dict[str, FittedBaseline] = {}
     widths: dict[str, Floats] = {}
 
+    baselines = list_baselines(dataset.shape.covariates > 0, additional, leave_out)
     tables = []
-    for baseline in list_baselines(dataset.shape.covariates > 0, additional, leave_out):
+    for baseline in baselines:
         facts = {"trained_on_this_dataset": baseline.has_seen_the_data, "failed": ""}
         try:
             with BaselineError.replaces_errors():
@@ -132,8 +112,7 @@ def evaluate(
         pd.DataFrame(itertools.chain(*rows)),
         week[[*order, *other_columns]],
         pd.concat(itertools.chain(*errors), ignore_index=True),
-        fitted_baselines,
-        widths,
+        pack(baselines, fitted_baselines, widths, len(dataset.clients)),
         _add_up(dataset, task, fitted_baselines),
     )
 

@@ -41,7 +41,7 @@ import platform
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -149,6 +149,57 @@ class CellResult:
         """Write the tables, with the digest of the cell in their metadata."""
         for table, path in zip((self.records, self.forecasts, self.errors), files, strict=True):
             write_table(table, path, digest)
+
+
+class BaselineFiles(NamedTuple):
+    """The files of the baselines of clients."""
+
+    scores: Path
+    forecasts: Path
+    errors: Path
+    models: Path
+
+
+@dataclass(frozen=True)
+class BaselineTables:
+    """The results of the baselines of a state, or of a group of its clients."""
+
+    scores: pd.DataFrame
+    """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`, the
+    scores of the task, the `bytes` that the client would have to send, and
+    `trained_on_this_dataset`: whether its pre-training included these series, even the test set;
+    `failed`: the error that left it without scores, or empty."""
+    forecasts: pd.DataFrame
+    """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast`, quantiles."""
+    errors: pd.DataFrame
+    """One row per baseline, client and day of the test set, with the labels of `summary.csv`:
+    `state`, `sharing` and `model` ("baseline"), `method` (its name), `client_opt` and `server_opt`
+    ("none"); see `Task.errors`."""
+    packed: Arrays = field(default_factory=dict)
+    """What is saved of those that can be stored: `plfl.baselines.storage.pack`."""
+    totals: Totals | None = None
+    """What their forecasts of the test set come to over the clients; None if they have none."""
+
+    def write(self, files: BaselineFiles) -> None:
+        """Write the tables, and what is saved with the totals."""
+        write_table(self.scores, files.scores)
+        write_table(self.forecasts, files.forecasts)
+        write_table(self.errors, files.errors)
+        totals = {} if self.totals is None else self.totals.arrays()
+        write_models(files.models, {**self.packed, **totals})
+
+    @classmethod
+    def read(cls, files: BaselineFiles) -> Self:
+        """The inverse of `write`, of baselines that forecast loads."""
+        saved, _ = read_arrays(files.models)
+        return cls(
+            read_table(files.scores),
+            # Parquet has no stamps in seconds.
+            read_table(files.forecasts).astype({"stamp": "datetime64[s]"}),
+            read_table(files.errors),
+            Totals.other_arrays(saved),
+            Totals.from_arrays(saved),
+        )
 
 
 @cache

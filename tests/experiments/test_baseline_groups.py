@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from plfl.baselines.ridge import Ridge
-from plfl.baselines.storage import pack
 from plfl.data.dataset import Dataset
 from plfl.experiments.baseline_groups import evaluate_in_groups
 from plfl.experiments.baselines import evaluate
@@ -37,9 +36,8 @@ def test_groups_give_the_results_of_all_clients(blocks: dict[str, Any]) -> None:
     found = evaluate_in_groups("XX", data, keys, task, threads=2, size=2)
     for name in ("scores", "forecasts", "errors"):
         pd.testing.assert_frame_equal(getattr(found, name), getattr(whole, name), check_exact=True)
-    packed = pack(keys, whole.fitted_baselines, whole.widths, len(data.clients))
-    assert [*found.packed] == [*packed]
-    for path, array in packed.items():
+    assert [*found.packed] == [*whole.packed]
+    for path, array in whole.packed.items():
         np.testing.assert_array_equal(found.packed[path], array)
 
 

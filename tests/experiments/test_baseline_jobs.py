@@ -1,5 +1,6 @@
 """The baselines of a state by jobs are those of one job, byte for byte."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,7 +10,6 @@ from plfl.baselines.lightgbm_stacked import LightgbmStacked
 from plfl.baselines.ridge import Ridge
 from plfl.data.dataset import Dataset
 from plfl.experiments.baseline_jobs import (
-    BaselineFiles,
     CommonFiles,
     evaluate_all,
     join_files,
@@ -18,13 +18,13 @@ from plfl.experiments.baseline_jobs import (
 )
 from plfl.experiments.client_groups import count_groups, groups_of
 from plfl.interfaces.baseline import FittedBaseline
-from plfl.results.records import write_models, write_table
-from plfl.results.totals import Totals
+from plfl.results.records import BaselineFiles, BaselineTables
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.kept_baselines import FURTHER_BASELINES
 
 FURTHER = [*FURTHER_BASELINES, {"name": "combined_pooled", "of": ["naive_day", "lightgbm_pooled"]}]
+FILES = ("scores", "forecasts", "errors", "fitted")
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def study(**blocks: Any) -> Study:
     return tiny.study(baselines={"trees": 4, "further": FURTHER}, **blocks)
 
 
-def run_jobs(of: Study, folder: Path) -> tuple[Any, ...]:
+def run_jobs(of: Study, folder: Path) -> BaselineTables:
     """The results of all jobs."""
     file = folder / "dataset"
     tiny.dataset().save(file)
@@ -45,21 +45,18 @@ def run_jobs(of: Study, folder: Path) -> tuple[Any, ...]:
     write_common(of, Dataset.load_file(file), common)
     parts = []
     for k in range(1, count_groups(of, "XX") + 1):
-        names = ("scores", "forecasts", "errors", "fitted")
-        parts.append(BaselineFiles(*(folder / f"{k}-{name}" for name in names)))
+        parts.append(BaselineFiles(*(folder / f"{k}-{name}" for name in FILES)))
         write_group(of, "XX", Dataset.load_file(file), k, common.forecasts, parts[-1])
     return join_files(of, "XX", file, parts, common.models)
 
 
-def assert_equal(found: tuple[Any, ...], wanted: tuple[Any, ...], folder: Path) -> None:
+def assert_equal(found: BaselineTables, wanted: BaselineTables, folder: Path) -> None:
     """The same files, but for totals, whose sums have another order."""
-    for *tables, saved in (found, wanted):
-        for k, table in enumerate(tables):
-            write_table(table, folder / f"{k}-{saved is wanted[-1]}")
-        write_models(folder / f"saved-{saved is wanted[-1]}", Totals.other_arrays(saved))
-    for name in ("0", "1", "2", "saved"):
-        own, other = ((folder / f"{name}-{side}").read_bytes() for side in (True, False))
-        assert own == other, name
+    sides = [BaselineFiles(*(folder / f"{name}{k}" for name in FILES)) for k in range(2)]
+    for tables, files in zip((found, wanted), sides, strict=True):
+        replace(tables, totals=None).write(files)
+    for own, other in zip(*sides, strict=True):
+        assert own.read_bytes() == other.read_bytes(), own.name
 
 
 @pytest.mark.parametrize("blocks", [{}, {"task": {"name": "quantiles", "conformal": "personal"}}])
@@ -68,8 +65,7 @@ def test_jobs_write_the_same_bytes(blocks: dict[str, Any], tmp_path: Path) -> No
     assert [len(group) for group in groups_of(own_study, "XX")] == [2, 1]
     found = run_jobs(own_study, tmp_path)
     assert_equal(found, evaluate_all(own_study, "XX", tmp_path / "dataset"), tmp_path)
-    totals = Totals.from_arrays(found[-1])
-    assert totals is not None and totals.clients.max() == 3
+    assert found.totals is not None and found.totals.clients.max() == 3
 
 
 @pytest.mark.parametrize("failing", ["c", ""])
@@ -86,7 +82,7 @@ def test_a_baseline_that_fails_fails_for_all(
 
     monkeypatch.setattr(Ridge, "fit", fit)
     own_study = study()
-    scores = run_jobs(own_study, tmp_path)[0].set_index("baseline")
+    scores = run_jobs(own_study, tmp_path).scores.set_index("baseline")
     assert set(scores.loc["ridge", "failed"]) == {"RuntimeError: broken"}
     lacking = "RuntimeError: there are no forecasts of ridge"
     assert set(scores.loc["combined_received", "failed"]) == {lacking}

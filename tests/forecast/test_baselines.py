@@ -20,7 +20,7 @@ from plfl.forecast.model import ForecastModel, count_rows_read, load
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import read_arrays, write_models
 from plfl.study import Study
-from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, pack_all, score
+from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, score
 from tests.helpers.meter_models import MLP, RECIPE, make_study, write_readings
 
 WINDOWS = {"scaling": "per_client", "horizons": 3}
@@ -60,7 +60,7 @@ def test_stored_baselines_give_the_recorded_scores(
     scores = found.scores[found.scores["split"] == "test"].set_index(["baseline", "client"])["mae"]
     with_score = {name for name, _ in scores.dropna().index}
     assert {"lightgbm_lags", "ridge_lags", *wanted} <= with_score
-    packed = pack_all(study, dataset, found)
+    packed = found.packed
     kept_names = with_score.intersection([*STANDARD_BASELINES, *wanted]).intersection(names)
     models = {name: kept(study, dataset, packed, name) for name in kept_names}
     readings_of = {client: models["ridge"].read(Path(f"meters/{client}.csv")) for client in "abc"}
@@ -88,7 +88,7 @@ def test_a_forecast_reads_what_it_depends_on_and_no_less() -> None:
     study = make_study(baselines={"trees": 5, "further": further})
     write_readings(96 * 40)
     dataset = plfl.load_dataset(study, "XX")
-    packed = pack_all(study, dataset, score(study, dataset, ["naive_weeks", "ridge"]))
+    packed = score(study, dataset, ["naive_weeks", "ridge"]).packed
     rows = {}
     names = ("public", "combined", "naive_weeks", "ridge")
     models = {name: kept(study, dataset, packed, name) for name in names}
@@ -107,7 +107,7 @@ def test_a_stored_baseline_is_data_and_is_saved_again() -> None:
     study = make_study(baselines={"trees": 5})
     write_readings()
     dataset = plfl.load_dataset(study, "XX")
-    model = kept(study, dataset, pack_all(study, dataset, score(study, dataset)), "lightgbm_lags")
+    model = kept(study, dataset, score(study, dataset).packed, "lightgbm_lags")
     arrays, _ = read_arrays(Path("lightgbm_lags.safetensors"))
     assert arrays["0.trees_0"].tobytes().startswith(b"tree\n")
     assert {array.dtype for array in arrays.values()} == {np.dtype("u1"), np.dtype(float)}
@@ -131,7 +131,7 @@ def test_a_baseline_that_an_earlier_plfl_wrote_as_a_cell_is_read() -> None:
     study = make_study()
     write_readings()
     dataset = plfl.load_dataset(study, "XX")
-    model = kept(study, dataset, pack_all(study, dataset, score(study, dataset)), "ridge")
+    model = kept(study, dataset, score(study, dataset).packed, "ridge")
     arrays, about = read_arrays(Path("ridge.safetensors"))
     assert about.pop("baseline") == {"state": "XX", "name": "ridge"}
     labels = {"client_opt": "none", "server_opt": "none", "seed": 0}
@@ -149,7 +149,7 @@ def test_what_is_kept_was_fitted_for_the_scores(monkeypatch: pytest.MonkeyPatch)
     dataset = plfl.load_dataset(study, "XX")
     found = score(study, dataset)
     monkeypatch.setattr("plfl.baselines.trees.train", None)  # nothing is trained any more
-    packed = pack_all(study, dataset, found)
+    packed = found.packed
     kept(study, dataset, packed, "combined_received")
     kept(study, dataset, packed, "lightgbm_bagged")
     members = read_arrays(Path("combined_received.safetensors"))[0]
@@ -164,7 +164,7 @@ def test_a_kept_model_with_an_impossible_tree_is_refused() -> None:
     study = make_study(baselines={"trees": 5})
     write_readings()
     dataset = plfl.load_dataset(study, "XX")
-    kept(study, dataset, pack_all(study, dataset, score(study, dataset)), "lightgbm_lags")
+    kept(study, dataset, score(study, dataset).packed, "lightgbm_lags")
     arrays, about = read_arrays(Path("lightgbm_lags.safetensors"))
     text = arrays["0.trees_0"].tobytes().decode()
     forged = re.sub(r"tree_sizes=\d+", "tree_sizes=99999999", text)

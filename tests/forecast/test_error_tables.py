@@ -9,6 +9,9 @@ import pytest
 
 import plfl
 from plfl.base.errors import ResultsError
+from plfl.baselines import catalogue
+from plfl.baselines.fitting import fit
+from plfl.baselines.storage import settings_of
 from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.backtest import FORECASTS, pairs, score_pairs
@@ -30,7 +33,7 @@ from plfl.results.records import read_arrays, write_models
 from plfl.results.totals import Totals
 from plfl.study import Study
 from plfl.study.forecaster_names import IN_USE
-from tests.helpers.kept_baselines import pack_all, score, write_results, write_sums
+from tests.helpers.kept_baselines import score, write_results, write_sums
 from tests.helpers.meter_models import MLP, make_study, write_readings
 from tests.helpers.refusals import naming
 
@@ -175,11 +178,10 @@ def test_a_mixture_has_the_errors_of_each_clients_forecaster(history: int | None
     write_readings(96 * 30)
     study = make_study(**STUDY | {"windows": STUDY["windows"] | {"history": history}})
     dataset = plfl.load_dataset(study, "XX")
-    tables = score(study, dataset, ["naive_day", "ridge"])
+    packed = score(study, dataset, ["naive_day", "ridge"]).packed
     models = np.random.default_rng(0).normal(0, 0.1, (3, len(study.plan.layout.mask(["*"]))))
     parameters = {"P1": models.astype(np.float32)}
     names = {"a": "ridge", "b": "naive_day", "c": "P1"}
-    packed = pack_all(study, dataset, tables)
     mixture = add_up_mixture(study, dataset, names, parameters, packed)
     evaluator = Trainer.for_study(study, dataset).evaluator
     expected = Totals([IN_USE], dataset.horizons)
@@ -187,7 +189,8 @@ def test_a_mixture_has_the_errors_of_each_clients_forecaster(history: int | None
         if name == "P1":
             forecasts = evaluator.forecast_test(i, parameters[name][i])
         else:
-            forecasts = tables.fitted_baselines[name].predict(i, dataset.starts(i, "test"))
+            fitted = fit(catalogue()[name], dataset, settings_of(study), {})
+            forecasts = fitted.predict(i, dataset.starts(i, "test"))
         expected.add(dataset, i, {IN_USE: forecasts})
     for found, wanted in zip(mixture.arrays().values(), expected.arrays().values(), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)

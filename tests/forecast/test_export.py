@@ -23,7 +23,7 @@ from plfl.forecast.programs import Program, ScaledNetwork
 from plfl.layout import WindowShape
 from plfl.plugins.registry import Algorithm, available
 from tests.helpers import user_modules
-from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, pack_all, score
+from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, score
 from tests.helpers.meter_models import (
     MLP,
     RECIPE,
@@ -148,7 +148,7 @@ def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> 
     study = make_study(**blocks, model=MLP, baselines=trees)
     write_readings(5 * ROWS // 2)
     dataset = plfl.load_dataset(study, "XX")
-    packed = pack_all(study, dataset, score(study, dataset, [*names, "ridge"]))
+    packed = score(study, dataset, [*names, "ridge"]).packed
     for name in names:
         model = load(keep(study, dataset, name, Path("m.safetensors"), packed))
         readings = model.read(Path("meters/a.csv"))

@@ -22,11 +22,11 @@ from plfl.pipeline.models import keep_models
 from plfl.pipeline.training import train_cells
 from plfl.report.error_tables import describe_as_new
 from plfl.results.collect import JobFiles, collect, write_tables
-from plfl.results.records import RecordFiles, read_arrays, write_models, write_table
+from plfl.results.records import BaselineFiles, RecordFiles, read_arrays, write_models
 from plfl.results.totals import TOTALS_KEY
 from plfl.study import Study
 from plfl.study.forecaster_names import IN_USE
-from tests.helpers.kept_baselines import keep, pack_all, score
+from tests.helpers.kept_baselines import keep, score
 from tests.helpers.meter_models import make_new_meter, make_study, write_readings
 from tests.helpers.refusals import naming
 
@@ -52,7 +52,7 @@ def test_errors_are_those_of_the_models_that_a_new_meter_gets() -> None:
     write_readings(96 * 35)
     study = make_study_of_new()
     dataset = plfl.load_dataset(study, "XX")
-    packed = pack_all(study, dataset, score(study, dataset, ["naive_day"]))
+    packed = score(study, dataset, ["naive_day"]).packed
     names = ["mean_received", "public", "lightgbm_federated"]
     rows = [*score_as_new(study, "XX", dataset, ["naive_day", *reversed(names)], {}, packed)]
     assert [row["forecaster"] for row in rows[::3]] == names  # in order of preference
@@ -147,10 +147,7 @@ def keep_models_of(study: Study) -> Path:
     cells = {cell: RecordFiles.in_folder(folder, str(cell)) for cell in study.cells}
     train_cells(study, cells, {"XX": dataset}, study.name)
     baselines = RecordFiles.in_folder(folder, "XX")
-    *tables, arrays = evaluate_all(study, "XX", dataset)
-    for table, path in zip(tables, baselines, strict=True):
-        write_table(table, path)
-    write_models(fitted, arrays)
+    evaluate_all(study, "XX", dataset).write(BaselineFiles(*baselines, fitted))
     files = JobFiles(cells, [baselines], {"XX": dataset}, {"XX": receipt})
     collect(study, files, folder, None, write_tables)
     keep_models(study, {"XX": dataset}, {"XX": fitted}, folder / "models" / "index.csv")

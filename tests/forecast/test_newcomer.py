@@ -15,7 +15,7 @@ from plfl.forecast.fitting import PASSES
 from plfl.forecast.model import ForecastModel, load
 from plfl.study import Study
 from tests.helpers import tiny
-from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, pack_all, score
+from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, score
 from tests.helpers.meter_models import (
     MLP,
     RECIPE,
@@ -161,7 +161,7 @@ def test_of_baselines_a_meter_gets_the_trees_of_others_and_fits_the_rest() -> No
     study = make_study(baselines={"trees": 5, "further": FURTHER_BASELINES})
     write_readings()
     dataset = plfl.load_dataset(study, "XX")
-    file, packed = Path("m.safetensors"), pack_all(study, dataset, score(study, dataset, ["ridge"]))
+    file, packed = Path("m.safetensors"), score(study, dataset, ["ridge"]).packed
     model = load(keep(study, dataset, "lightgbm_federated", file, packed))
     new = [model.adapt(make_new_meter(factor, 12), "d") for factor in (1.0, 3.0)]  # one look-back
     forecasts = [
@@ -193,7 +193,7 @@ def test_a_new_meter_gets_what_is_best_for_its_age_or_else_what_did_best(
     Path("models").mkdir()
     names = ["naive_day", "lightgbm_bagged", "lightgbm_federated"]
     files = [f"{name}.safetensors" for name in names]
-    packed = pack_all(study, dataset, score(study, dataset, ["naive_day", "ridge"]))
+    packed = score(study, dataset, ["naive_day", "ridge"]).packed
     for name, file in zip(names, files, strict=True):
         keep(study, dataset, name, Path("models", file), packed)
     kept = Forecasters(Path())
@@ -230,7 +230,7 @@ def test_the_reason_names_the_page_that_has_the_errors(names: list[str], page: s
     dataset = plfl.load_dataset(study, "XX")
     Path("models").mkdir()
     files = [f"{name}.safetensors" for name in names]
-    packed = pack_all(study, dataset, score(study, dataset, ["naive_day"]))
+    packed = score(study, dataset, ["naive_day"]).packed
     for name, file in zip(names, files, strict=True):
         keep(study, dataset, name, Path("models", file), packed)
     kept = Forecasters(Path())

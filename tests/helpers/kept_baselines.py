@@ -8,15 +8,14 @@ import pandas as pd
 
 import plfl
 from plfl.base.spreadsheets import write_csv
-from plfl.baselines.storage import pack
 from plfl.config.baselines import BASELINE
 from plfl.config.named import STANDARD_BASELINES
 from plfl.data.dataset import Dataset
-from plfl.experiments.baselines import BaselineTables, evaluate
+from plfl.experiments.baselines import evaluate
 from plfl.interfaces.baseline import Arrays
 from plfl.pipeline.models import keep_baseline
 from plfl.results.collect import describe_clients
-from plfl.results.records import write_facts, write_table
+from plfl.results.records import BaselineTables, write_facts, write_table
 from plfl.study import Study
 from plfl.study.forecaster_names import IN_USE
 
@@ -36,11 +35,6 @@ def score(
     baselines = study.baselines
     left_out = [name for name in STANDARD_BASELINES if name not in names]
     return evaluate(state, dataset, baselines.fit_settings, study.task, baselines.further, left_out)
-
-
-def pack_all(study: Study, dataset: Dataset, tables: BaselineTables) -> Arrays:
-    """All that is saved of the baselines."""
-    return pack(study.baselines, tables.fitted_baselines, tables.widths, len(dataset.clients))
 
 
 def keep(study: Study, dataset: Dataset, name: str, file: Path, packed: Arrays) -> Path:
@@ -63,7 +57,7 @@ def write_results(study: Study, name: str) -> Path:
     plain_study = study.model_copy(
         update={"baselines": study.baselines.model_copy(update={"further": []})}
     )
-    packed = pack_all(plain_study, dataset, score(plain_study, dataset, [name], state))
+    packed = score(plain_study, dataset, [name], state).packed
     file = folder / "models" / f"{state}-{name}.safetensors"
     keep_baseline(plain_study, state, name, dataset, packed, file)
     row = {"state": state, "sharing": BASELINE, "cell": name, "file": file.name}

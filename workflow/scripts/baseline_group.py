@@ -10,8 +10,9 @@ from plfl.base.lazy import pause_garbage_collection
 
 with pause_garbage_collection():
     from plfl.data.dataset import Dataset
-    from plfl.experiments.baseline_jobs import BaselineFiles, write_group
+    from plfl.experiments.baseline_jobs import write_group
     from plfl.pipeline.jobs import job
+    from plfl.results.records import BaselineFiles
 
 if __name__ == "__main__":
     with job(snakemake) as study:

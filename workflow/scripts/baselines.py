@@ -9,10 +9,10 @@ exit_on_ctrl_c()
 from plfl.base.lazy import pause_garbage_collection
 
 with pause_garbage_collection():
-    from plfl.experiments.baseline_jobs import BaselineFiles, join_files
+    from plfl.experiments.baseline_jobs import join_files
     from plfl.experiments.scoring import scoring_of
     from plfl.pipeline.jobs import job
-    from plfl.results.records import write_models, write_table
+    from plfl.results.records import BaselineFiles
 
 if __name__ == "__main__":
     with job(snakemake) as study:
@@ -21,10 +21,7 @@ if __name__ == "__main__":
         groups = zip(inputs.scores, inputs.forecasts, inputs.errors, inputs.fitted, strict=True)
         parts = [BaselineFiles(*map(Path, files)) for files in groups]
         if parts:
-            *tables, fitted = join_files(study, state, dataset, parts, Path(inputs.common[0]))
+            tables = join_files(study, state, dataset, parts, Path(inputs.common[0]))
         else:
-            *tables, fitted = scoring_of(study).baselines(study, state, dataset)
-        *files, models = map(Path, snakemake.output)
-        for table, path in zip(tables, files, strict=True):
-            write_table(table, path)
-        write_models(models, fitted)
+            tables = scoring_of(study).baselines(study, state, dataset)
+        tables.write(BaselineFiles(*map(Path, snakemake.output)))

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from plfl.base.lazy import pandas as pd
-from plfl.experiments.scoring.annotations import JobFiles, Variant
-from plfl.interfaces.baseline import Arrays
+from plfl.experiments.scoring.annotations import BaselineTables, JobFiles, Variant
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
 from plfl.study import Study
@@ -31,13 +30,8 @@ class Scoring(Algorithm):
         """Settings that determine the baselines, in addition to the examples and the task."""
         return None
 
-    def baselines(
-        self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
-        """The scores of the baselines of a state, their forecasts of a part of the test set to
-        show, their errors by day, and what is saved of them (`plfl.baselines.storage.pack`) with
-        their totals (`plfl.results.totals`), given the file `dataset` of its examples.
-        """
+    def baselines(self, study: Study, state: str, dataset: Path) -> BaselineTables:
+        """The results of the baselines of a state, given the file `dataset` of its examples."""
         raise NotImplementedError
 
     def baseline_groups(self, study: Study, state: str) -> int:

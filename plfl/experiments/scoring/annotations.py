@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plfl.results.collect import JobFiles as JobFiles
+    from plfl.results.records import BaselineTables as BaselineTables
     from plfl.results.variants import Variant as Variant
 else:
-    JobFiles = Variant = Any
+    BaselineTables = JobFiles = Variant = Any

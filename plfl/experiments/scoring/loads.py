@@ -8,8 +8,7 @@ from typing import ClassVar
 from plfl.base.lazy import pandas as pd
 from plfl.experiments.client_groups import count_groups
 from plfl.experiments.scoring import Scoring
-from plfl.experiments.scoring.annotations import JobFiles, Variant
-from plfl.interfaces.baseline import Arrays
+from plfl.experiments.scoring.annotations import BaselineTables, JobFiles, Variant
 from plfl.study import Study
 
 
@@ -19,9 +18,7 @@ class LoadScoring(Scoring):
     name = "loads"
     further: ClassVar = {"map": "map.csv"}
 
-    def baselines(
-        self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, Arrays]:
+    def baselines(self, study: Study, state: str, dataset: Path) -> BaselineTables:
         from plfl.experiments.baseline_jobs import evaluate_all
 
         return evaluate_all(study, state, dataset)
