@@ -40,7 +40,7 @@ from plfl.public.inputs import (
     LeadTime,
     inputs_of,
 )
-from plfl.public.making import MEDIANS, gather_places
+from plfl.public.making import MEDIANS, gather_sites
 from plfl.public.training import TreeSizes, fit, gather
 
 TABLES = {
@@ -151,7 +151,7 @@ class PublicModel:
     def train(self) -> str:
         """Train it and keep it."""
         if not self.file.exists():
-            windows = gather_places([self.loads(site) for site in self.sites], self.ahead)
+            windows = gather_sites([self.loads(site) for site in self.sites], self.ahead)
             booster = fit(*windows, self.sizes, seed=self.seed)
             self.file.parent.mkdir(parents=True, exist_ok=True)
             booster.save_model(str(self.file))

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from benchmarks import public
 from benchmarks.public import AHEADS, JUDGES_ONLY, KINDS, TEST
 from plfl.public.inputs import HOURS_PER_WEEK, LeadTime, inputs_of
-from plfl.public.making import gather_places, train
+from plfl.public.making import gather_sites, train
 from plfl.public.models import PUBLIC_LEVELS, MeterKind, booster_name, file_of, is_shipped
 from plfl.public.packing import pack, unpack
 from plfl.public.seen import marks_of
@@ -57,7 +57,7 @@ class Booster:
     def text(self) -> str:
         """Train it; LightGBM's text."""
         places = [public.meters(site)[0] for site in self.sites]
-        return train(*gather_places(places, self.ahead), self.level)
+        return train(*gather_sites(places, self.ahead), self.level)
 
 
 @dataclass(frozen=True)

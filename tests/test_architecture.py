@@ -279,3 +279,13 @@ def test_no_class_has_more_than_twenty_public_methods() -> None:
                 functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
                 names = [part.name for part in functions if not part.name.startswith("_")]
                 assert len(names) <= 20, f"{module}.{node.name}: {len(names)} public methods"
+
+
+def test_a_name_of_a_class_is_given_once() -> None:
+    """One noun names one type, whether the class is public or of one file."""
+    places: dict[str, list[str]] = {}
+    for module, file in modules().items():
+        for node in ast.walk(parsed(file)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), []).append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

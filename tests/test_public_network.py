@@ -7,7 +7,7 @@ import pytest
 from benchmarks import public_network
 from benchmarks.public_network import fit_network, gather, judge_claims, outputs_of, rows_of
 from plfl.public.inputs import CONTEXT, LEAD_HOURS, HourlyLoads, LeadTime, inputs_of
-from plfl.public.making import gather_places
+from plfl.public.making import gather_sites
 
 HOURS = 12 * 7 * 24
 
@@ -47,7 +47,7 @@ def test_a_network_learns_the_windows_of_the_trees(ahead: LeadTime, monkeypatch)
     monkeypatch.setattr(public_network, "TURNS", 2)
     places = [[meter(seed) for seed in range(first, first + 5)] for first in (1, 6)]
     rows, targets = gather(places, ahead)
-    features, wanted = gather_places(places, ahead)
+    features, wanted = gather_sites(places, ahead)
     np.testing.assert_array_equal(rows.features, features)
     np.testing.assert_allclose(targets, wanted, rtol=1e-6)
     network = fit_network(places, ahead)

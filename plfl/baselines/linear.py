@@ -16,7 +16,7 @@ from plfl.interfaces.baseline import Arrays, Baseline, FitSettings, FittedBaseli
 from plfl.interfaces.program import ProgramPart, ProgramParts
 
 
-class Linear(Baseline):
+class LinearBaseline(Baseline):
     """Least squares of the change from the last load."""
 
     name: ClassVar[str] = "linear"

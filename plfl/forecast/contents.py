@@ -1,7 +1,7 @@
 """What a file of models holds, and its header: how to read new data, and where the models come
 from.
 
-`describe` makes the header as JSON; `Header` is the form in which `load` reads it.
+`describe` makes the header as JSON; `ModelFileHeader` is the form in which `load` reads it.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -34,7 +34,7 @@ class KeptBaseline:
         return self.name
 
 
-class Header(BaseModel):
+class ModelFileHeader(BaseModel):
     """The header of a file of models, or of a fitted baseline."""
 
     format: int
@@ -135,7 +135,7 @@ class Contents:
 
     @property
     def header(self) -> dict[str, Any]:
-        """The header of the file, see `Header`."""
+        """The header of the file, see `ModelFileHeader`."""
         return {
             "format": FORMAT,
             "version": __version__,

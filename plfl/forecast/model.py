@@ -30,7 +30,7 @@ from plfl.data.checks import check_finite, check_stamps
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import assemble
 from plfl.data.windows import SCALING_ARRAYS, Scaling, build_later
-from plfl.forecast.contents import Header, KeptBaseline
+from plfl.forecast.contents import KeptBaseline, ModelFileHeader
 from plfl.forecast.meter_files import MeterFiles
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import MODELS, TABLE_DAMAGE, ModelKind, Models, read_arrays, write_models
@@ -589,7 +589,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
             )
         )
     try:
-        return _check_file_parts(str(path), arrays, Header.model_validate(about))
+        return _check_file_parts(str(path), arrays, ModelFileHeader.model_validate(about))
     except ResultsError:
         raise
     except PlflError as error:
@@ -600,7 +600,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
         ) from None
 
 
-def _check_file_parts(path: str, arrays: Arrays, header: Header) -> ForecastModel:
+def _check_file_parts(path: str, arrays: Arrays, header: ModelFileHeader) -> ForecastModel:
     """The model in a file, if the parts of the file fit each other."""
     study = Study.from_record(header.study, path, header.code)
     forecaster = header.forecaster

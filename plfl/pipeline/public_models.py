@@ -6,7 +6,7 @@ from pathlib import Path
 from plfl.base.errors import DataError
 from plfl.base.files import atomic
 from plfl.data import sources
-from plfl.public.making import Place, make
+from plfl.public.making import SiteMeters, make
 from plfl.public.models import is_shipped
 from plfl.study import Study
 
@@ -15,17 +15,17 @@ log = logging.getLogger(__name__)
 
 def write_public(study: Study, path: Path) -> None:
     """Train the models of one of `Study.public_files`."""
-    places: dict[str, Place] = {}
+    sites: dict[str, SiteMeters] = {}
     for state in study.public_files[path]:
         source = sources.source_of(study.data)
         source.fetch(study.data, state)
         client_series = source.load(study.data, state)
         try:
-            places[state] = Place.from_series(client_series, study.data.interval)
+            sites[state] = SiteMeters.from_series(client_series, study.data.interval)
         except DataError as error:
             raise error.locate_in(state) from None
         log.info("%s has %d meters", state, len(client_series))
-    content = make(places)
+    content = make(sites)
     with atomic(path) as temporary:
         temporary.write_bytes(content)
 

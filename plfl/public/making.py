@@ -1,6 +1,6 @@
-"""Makes files of public models from the meters of one or more places.
+"""Makes files of public models from the meters of one or more sites.
 
-Of each place a model reads equally many windows, whatever its number of meters; all quantiles of a
+Of each site a model reads equally many windows, whatever its number of meters; all quantiles of a
 lead time read the same.
 """
 
@@ -35,15 +35,15 @@ MOST_WINDOWS = 400_000
 
 
 @dataclass(frozen=True)
-class Place:
-    """The meters of a place."""
+class SiteMeters:
+    """The meters of a site."""
 
     meters: Sequence[HourlyLoads]
     ends: NDArray[np.datetime64]
     """The ends of their hours, in local standard time."""
 
     @classmethod
-    def from_series(cls, client_series: Mapping[str, pd.DataFrame], minutes: int) -> Place:
+    def from_series(cls, client_series: Mapping[str, pd.DataFrame], minutes: int) -> SiteMeters:
         """The loads in tables by meter with a row every `minutes` minutes, a part of an hour,
         indexed by the ends of the intervals. DataError: hours of meters end at other minutes."""
         loads = [table[["load"]] for table in client_series.values()]
@@ -66,32 +66,32 @@ class Place:
         return cls([HourlyLoads.ending_at(ends, load) for load in table.to_numpy().T], ends)
 
 
-def gather_places(
-    places: Sequence[Sequence[HourlyLoads]], lead_time: LeadTime
+def gather_sites(
+    meters_of_sites: Sequence[Sequence[HourlyLoads]], lead_time: LeadTime
 ) -> tuple[NDArray[np.float32], Floats]:
-    """Features (W, K) and targets (W,) of the meters of places. DataError: see `gather`."""
+    """Features (W, K) and targets (W,) of the meters of sites. DataError: see `gather`."""
     parts = []
-    for number, meters in enumerate(places):
-        count = MOST_WINDOWS // len(places) // len(meters)
+    for number, meters in enumerate(meters_of_sites):
+        count = MOST_WINDOWS // len(meters_of_sites) // len(meters)
         parts.append(gather(meters, lead_time, count, 1 + number))
     features, targets = (np.concatenate(part) for part in zip(*parts, strict=True))
     return features, targets
 
 
 def train(features: NDArray[np.float32], targets: Floats, level: float) -> str:
-    """The model of a quantile of `gather_places`, as LightGBM writes it."""
+    """The model of a quantile of `gather_sites`, as LightGBM writes it."""
     sizes = MEDIANS if level == 0.5 else ENDS
     return str(fit(features, targets, sizes, level).model_to_string())
 
 
-def make(places: Mapping[str, Place]) -> bytes:
+def make(sites: Mapping[str, SiteMeters]) -> bytes:
     """The content of a file of models for all lead times and `PUBLIC_LEVELS`, trained on all
-    readings of the places.
+    readings of the sites.
 
     Raises:
-        DataError: the readings of a place are too few to train on, or to know its meters again.
+        DataError: the readings of a site are too few to train on, or to know its meters again.
     """
-    marks = {name: marks_of(place.meters, place.ends) for name, place in places.items()}
+    marks = {name: marks_of(site.meters, site.ends) for name, site in sites.items()}
     if unmarked := [name for name in marks if not len(marks[name])]:
         raise DataError(
             Problem(
@@ -105,9 +105,9 @@ def make(places: Mapping[str, Place]) -> bytes:
     total = len(LEAD_HOURS) * len(PUBLIC_LEVELS)
     for lead_time in LEAD_HOURS:
         try:
-            windows = gather_places([place.meters for place in places.values()], lead_time)
+            windows = gather_sites([site.meters for site in sites.values()], lead_time)
         except DataError as error:
-            raise error.locate_in(", ".join(places)) from None
+            raise error.locate_in(", ".join(sites)) from None
         for level in PUBLIC_LEVELS:
             texts[booster_name(lead_time, level)] = train(*windows, level)
             progress = JobState("model", len(texts), total)

@@ -198,7 +198,7 @@ class MeterForecast:
 
 
 @dataclass(frozen=True)
-class _Windows:
+class _MeterWindows:
     """Windows of one model: last known rows and leads (W,)."""
 
     lead_time: LeadTime
@@ -230,9 +230,9 @@ class _Forecaster:
         public = self._quantiles(tested)
         truth = self._hours.load[tested.last + tested.lead]
         is_known = np.isfinite(truth) & np.isfinite(public).all(axis=1)
-        tested = _Windows(self.lead_time, tested.last[is_known], tested.lead[is_known])
+        tested = _MeterWindows(self.lead_time, tested.last[is_known], tested.lead[is_known])
         public, truth = public[is_known], truth[is_known]
-        future = _Windows(
+        future = _MeterWindows(
             self.lead_time,
             np.full(LEAD_HOURS[self.lead_time], end - 1),
             np.arange(1, LEAD_HOURS[self.lead_time] + 1),
@@ -262,16 +262,16 @@ class _Forecaster:
         pairs = self._pairs(tested, past_parts, past_truth)
         return MeterForecast(self._table(future, parts), weight, pairs)
 
-    def _test_windows(self) -> _Windows:
+    def _test_windows(self) -> _MeterWindows:
         """Windows in the last weeks: of 24 hours, those made at the same time of day as now."""
         end, step = len(self._hours.load), LEAD_HOURS[self.lead_time]
         origins = np.arange(
             end - 1 - step, max(end - 1 - TESTED_HOURS - step, FEWEST_CONTEXT_HOURS - 2), -step
         )[::-1]
         lead = np.arange(1, step + 1)
-        return _Windows(self.lead_time, np.repeat(origins, step), np.tile(lead, len(origins)))
+        return _MeterWindows(self.lead_time, np.repeat(origins, step), np.tile(lead, len(origins)))
 
-    def _quantiles(self, windows: _Windows) -> Floats:
+    def _quantiles(self, windows: _MeterWindows) -> Floats:
         """Quantiles (W, Q) of the public model, in kWh per hour."""
         return public_quantiles(
             self.model, self._hours, windows.lead_time, windows.last, windows.lead
@@ -285,33 +285,33 @@ class _Forecaster:
         if len(target) > MOST_OWN_WINDOWS:
             target = np.sort(random.choice(target, MOST_OWN_WINDOWS, replace=False))
         lead = random.integers(1, LEAD_HOURS[self.lead_time] + 1, len(target))
-        windows = _Windows(self.lead_time, target - lead, lead)
+        windows = _MeterWindows(self.lead_time, target - lead, lead)
         inputs = self._inputs(windows)
         targets = inputs.outputs_of_loads(self._hours.load[target])
         usable = np.isfinite(targets)
         return fit(inputs.features[usable], targets[usable], OWN_SIZES, **OWN_PARAMETERS)
 
-    def _inputs(self, windows: _Windows) -> Inputs:
+    def _inputs(self, windows: _MeterWindows) -> Inputs:
         return inputs_of(self._hours, windows.lead_time, windows.last, windows.lead)
 
-    def _own_loads(self, booster: Any, windows: _Windows) -> Floats:
+    def _own_loads(self, booster: Any, windows: _MeterWindows) -> Floats:
         inputs = self._inputs(windows)
         return inputs.loads_of_outputs(booster.predict(inputs.features, num_threads=1))
 
-    def _ends(self, windows: _Windows) -> pd.DatetimeIndex:
+    def _ends(self, windows: _MeterWindows) -> pd.DatetimeIndex:
         """The ends of the intervals of windows."""
         parts_of_hour = self.readings.load.shape[1]
         hours = self.readings.stamps[windows.last] + windows.lead * np.timedelta64(3600, "s")
         offsets = np.arange(parts_of_hour)[::-1] * np.timedelta64(60 * self.readings.minutes, "s")
         return pd.DatetimeIndex((hours[:, None] - offsets).ravel(), name="timestamp")
 
-    def _table(self, windows: _Windows, parts: Floats) -> pd.DataFrame:
+    def _table(self, windows: _MeterWindows, parts: Floats) -> pd.DataFrame:
         low, median, high = parts.reshape(-1, len(PUBLIC_LEVELS)).T
         columns = {"forecast": median, "forecast_10": low, "forecast_90": high}
         made_at = pd.Timestamp(self.readings.stamps[-1])
         return pd.DataFrame(columns, self._ends(windows)).assign(made_at=made_at)
 
-    def _pairs(self, windows: _Windows, parts: Floats, truth: Floats) -> pd.DataFrame:
+    def _pairs(self, windows: _MeterWindows, parts: Floats, truth: Floats) -> pd.DataFrame:
         low, median, high = parts.reshape(-1, len(PUBLIC_LEVELS)).T
         load, target = self.readings.load, windows.last + windows.lead
         week = np.where(

@@ -19,7 +19,7 @@ from plfl.baselines.lightgbm_bagged import LightgbmBagged
 from plfl.baselines.lightgbm_federated import LightgbmFederated
 from plfl.baselines.lightgbm_others import LightgbmOthers
 from plfl.baselines.lightgbm_stacked import LightgbmStacked
-from plfl.baselines.linear import Linear
+from plfl.baselines.linear import LinearBaseline
 from plfl.baselines.ridge import Ridge
 from plfl.config.baselines import Baselines
 from plfl.data.dataset import Dataset
@@ -66,7 +66,7 @@ def test_weights_are_shares(count: int, windows: int, seed: int, lacks: bool) ->
 
 
 def members_of(data: Dataset) -> dict[str, FittedBaseline]:
-    return {"ridge": fit(Ridge(), data, FEW, {}), "linear": fit(Linear(), data, FEW, {})}
+    return {"ridge": fit(Ridge(), data, FEW, {}), "linear": fit(LinearBaseline(), data, FEW, {})}
 
 
 def test_a_combination_of_one_equals_it() -> None:

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from plfl.baselines.fitting import fit
-from plfl.baselines.linear import Linear
+from plfl.baselines.linear import LinearBaseline
 from plfl.baselines.ridge import Ridge
 from plfl.baselines.ridge_lags import RidgeLags
 from plfl.interfaces.baseline import Baseline, FitSettings
@@ -43,7 +43,7 @@ def test_ridge_with_lags_is_what_scikit_learn_finds(weeks: int) -> None:
 
 def test_linear_is_what_scikit_learn_finds() -> None:
     data, w = dataset(), Windowed(series(1))
-    predict = fit(Linear(), data, FitSettings(), {}).predict
+    predict = fit(LinearBaseline(), data, FitSettings(), {}).predict
     x, change = w.lags().iloc[:, :-1].sub(w.last, axis=0), w.truth - w.last
     rows = w.part("train")
     model = LinearRegression().fit(x.loc[rows], change[rows])
@@ -52,7 +52,7 @@ def test_linear_is_what_scikit_learn_finds() -> None:
     np.testing.assert_allclose(predict(1, data.starts(1, "test")), wanted, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("baseline", [Linear(), Ridge(), RidgeLags()])
+@pytest.mark.parametrize("baseline", [LinearBaseline(), Ridge(), RidgeLags()])
 def test_a_load_that_never_changes_is_forecast_as_it_is(baseline: Baseline) -> None:
     data = dataset(days=10)
     data.load[:] = 3.0

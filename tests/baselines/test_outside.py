@@ -10,7 +10,7 @@ import pytest
 from benchmarks import outside
 from plfl.data import sources
 from plfl.experiments.baselines import evaluate
-from plfl.public.making import Place, gather_places
+from plfl.public.making import SiteMeters, gather_sites
 from plfl.public.packing import pack
 from plfl.public.training import TreeSizes, fit
 from plfl.study import Study
@@ -35,8 +35,8 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A file of public models of two other meters."""
-    places = {"here": Place.from_series({str(i): series(i, 90, 60) for i in (7, 8)}, 60)}
-    windows = gather_places([place.meters for place in places.values()], "hour")
+    places = {"here": SiteMeters.from_series({str(i): series(i, 90, 60) for i in (7, 8)}, 60)}
+    windows = gather_sites([place.meters for place in places.values()], "hour")
     text = fit(*windows, TreeSizes(20, 15)).model_to_string()
     path = tmp_path / "without-fox.xz"
     path.write_bytes(pack({"hour_50": text}, np.array([1], np.uint64)))

@@ -8,7 +8,7 @@ from plfl.base.errors import DataError
 from plfl.baselines import catalogue
 from plfl.baselines.features import raw_bytes
 from plfl.baselines.fitting import fit
-from plfl.baselines.linear import Linear
+from plfl.baselines.linear import LinearBaseline
 from plfl.baselines.ridge import Ridge
 from plfl.experiments.baselines import evaluate
 from plfl.interfaces.baseline import FitSettings
@@ -53,7 +53,7 @@ def test_a_baseline_that_raises_has_no_score_and_the_others_go_on(found, monkeyp
     def breaks(*_: object) -> object:
         raise RuntimeError("Check failed: right_count > 0\nat line 7")
 
-    monkeypatch.setattr(Linear, "fit", breaks)
+    monkeypatch.setattr(LinearBaseline, "fit", breaks)
     table = evaluate("XX", dataset(), FitSettings(trees=20), task)
     broken = table.scores["baseline"] == "linear"
     told = "RuntimeError: Check failed: right_count > 0"
@@ -71,7 +71,7 @@ def test_a_baseline_that_raises_adds_no_other_one(monkeypatch):
     def breaks(*_: object) -> object:
         raise RuntimeError("Check failed")
 
-    monkeypatch.setattr(Linear, "fit", breaks)
+    monkeypatch.setattr(LinearBaseline, "fit", breaks)
     leave_out = [name for name in catalogue() if name not in ("linear", "naive_day")]
     for task in (None, Forecast(conformal="personal")):
         table = evaluate("XX", dataset(), FitSettings(), task, leave_out=leave_out)
@@ -84,7 +84,7 @@ def test_what_the_user_can_correct_still_ends_the_baselines(monkeypatch):
     def refuses(*_: object) -> object:
         raise DataError("a.csv: is damaged")
 
-    monkeypatch.setattr(Linear, "fit", refuses)
+    monkeypatch.setattr(LinearBaseline, "fit", refuses)
     with pytest.raises(DataError, match=r"a\.csv"):
         evaluate("XX", dataset(), FitSettings(trees=2), leave_out=[*catalogue()][8:])
 

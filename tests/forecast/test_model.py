@@ -10,7 +10,7 @@ import pytest
 
 import plfl
 from plfl.base.errors import DataError, ResultsError
-from plfl.forecast.contents import Header
+from plfl.forecast.contents import ModelFileHeader
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.records import read_models, write_models
 from tests.helpers import tiny
@@ -194,7 +194,7 @@ def test_lags_in_a_gap_count_as_the_last_load(caplog: pytest.LogCaptureFixture) 
 
 def test_a_file_has_in_its_header_what_is_read(model: ForecastModel) -> None:
     header_keys = {*read_models(Path("m.safetensors"))[1]}
-    assert header_keys == {*Header.model_fields} - {"baseline"}
+    assert header_keys == {*ModelFileHeader.model_fields} - {"baseline"}
 
 
 def test_what_is_refused(model: ForecastModel) -> None:

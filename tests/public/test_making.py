@@ -8,7 +8,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.public import making
-from plfl.public.making import Place, gather_places, make
+from plfl.public.making import SiteMeters, gather_sites, make
 from plfl.public.models import load_file
 from plfl.public.seen import is_seen, marks_of
 from plfl.public.training import TreeSizes, gather
@@ -37,7 +37,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_loads_are_hourly_from_the_first_to_the_last_reading_of_any_meter() -> None:
     first, second = tables(2, minutes=30).values()
-    place = Place.from_series({"first": first.iloc[48:], "second": second.iloc[:-48]}, 30)
+    place = SiteMeters.from_series({"first": first.iloc[48:], "second": second.iloc[:-48]}, 30)
     assert len(place.ends) == 40 * 24
     assert np.isnan(place.meters[0].load[:24]).all()
     assert np.isnan(place.meters[1].load[-24:]).all()
@@ -50,20 +50,20 @@ def test_meters_whose_hours_end_at_other_minutes_are_refused() -> None:
     first, second = tables(2).values()
     shifted = second.shift(freq="30min")
     with naming(DataError, "half: the hours do not end at :00", "leave_out: [half]"):
-        Place.from_series({"full": first, "half": shifted}, 60)
+        SiteMeters.from_series({"full": first, "half": shifted}, 60)
 
 
 def test_each_place_gives_equally_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "MOST_WINDOWS", 400)
-    many, one = (Place.from_series(tables(n, seed=n), 60).meters for n in (4, 1))
-    features, _ = gather_places([many, one], "day")
+    many, one = (SiteMeters.from_series(tables(n, seed=n), 60).meters for n in (4, 1))
+    features, _ = gather_sites([many, one], "day")
     parts = [gather(many, "day", 50, 1)[0], gather(one, "day", 200, 2)[0]]
     np.testing.assert_array_equal(features, np.concatenate(parts))
 
 
 @pytest.mark.usefixtures("small")
 def test_a_model_forecasts_and_knows_the_meters_of_all_places(tmp_path: Path) -> None:
-    north, south, other = (Place.from_series(tables(2, seed=seed), 60) for seed in (1, 2, 3))
+    north, south, other = (SiteMeters.from_series(tables(2, seed=seed), 60) for seed in (1, 2, 3))
     (file := tmp_path / "homes.xz").write_bytes(make({"north": north, "south": south}))
     model = load_file("homes", file)
     assert model.levels == (0.1, 0.5, 0.9)
@@ -77,13 +77,16 @@ def test_a_model_forecasts_and_knows_the_meters_of_all_places(tmp_path: Path) ->
 
 def test_a_place_whose_meters_would_not_be_known_again_is_refused() -> None:
     constant = {name: table.assign(load=1.0) for name, table in tables(2).items()}
-    places = {"north": Place.from_series(tables(1), 60), "south": Place.from_series(constant, 60)}
+    places = {
+        "north": SiteMeters.from_series(tables(1), 60),
+        "south": SiteMeters.from_series(constant, 60),
+    }
     assert not len(marks_of(places["south"].meters, places["south"].ends))
     with naming(DataError, "south: no day of the meters tells them apart", "eight weeks"):
         make(places)
 
 
 def test_places_with_too_few_readings_are_refused() -> None:
-    short = Place.from_series({"m0": tables(1)["m0"].loc["2024-01-18":"2024-01-19 00:00"]}, 60)
+    short = SiteMeters.from_series({"m0": tables(1)["m0"].loc["2024-01-18":"2024-01-19 00:00"]}, 60)
     with naming(DataError, "north: no meter has a window", "more than 672 hours"):
         make({"north": short})

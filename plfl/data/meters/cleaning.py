@@ -163,7 +163,7 @@ OTHER_INTERVAL = "readings in another interval"
 
 
 @dataclass(frozen=True)
-class _Place:
+class _MeterRows:
     """A meter and its files, for messages."""
 
     name: str
@@ -215,7 +215,7 @@ def clean(
         DataError: the readings are ambiguous; the message names the line and the key to set.
     """
     changes = sum((piece.changes.get(name, Counter()) for piece in pieces), Counter[str]())
-    place = _Place(name, pieces)
+    place = _MeterRows(name, pieces)
     parts = [rows_in_utc(piece, name, zone, keys, changes) for piece in pieces]
     order = _order_of_files(pieces, parts)
     rows = pd.concat([parts[number].assign(_piece=number) for number in order])
@@ -436,7 +436,7 @@ def _instant(local: str, zone: ZoneInfo, is_first: bool) -> pd.Timestamp:
 
 
 def _rows_in_order(
-    place: _Place, rows: pd.DataFrame, keys: Meters, changes: Counter[str]
+    place: _MeterRows, rows: pd.DataFrame, keys: Meters, changes: Counter[str]
 ) -> pd.DataFrame:
     """The rows in order of time, one for each time."""
     if not rows.index.is_monotonic_increasing:
@@ -461,7 +461,7 @@ def _rows_in_order(
     return rows.assign(_load=single)
 
 
-def _refuse_exchanged_dates(place: _Place, rows: pd.DataFrame) -> None:
+def _refuse_exchanged_dates(place: _MeterRows, rows: pd.DataFrame) -> None:
     """Refuse rows of which days up to the twelfth have day and month exchanged, as a program writes
     them that guesses the order of each date by itself: with these exchanged again, all rows are in
     order."""
@@ -487,7 +487,7 @@ def _refuse_exchanged_dates(place: _Place, rows: pd.DataFrame) -> None:
     raise DataError(problem)
 
 
-def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> DataError:
+def _ambiguity(place: _MeterRows, rows: pd.DataFrame, row: int, times: int) -> DataError:
     """The error about different readings for the same times, of which `row` is the first."""
     if are_two_registers(rows["_load"].dropna().to_numpy()):
         return _mixed_registers(place, rows)
@@ -507,7 +507,7 @@ def _ambiguity(place: _Place, rows: pd.DataFrame, row: int, times: int) -> DataE
     return DataError(problem)
 
 
-def _mixed_registers(place: _Place, rows: pd.DataFrame) -> DataError:
+def _mixed_registers(place: _MeterRows, rows: pd.DataFrame) -> DataError:
     text = "the readings are those of two registers in turns"
     remedy = (
         "write each into a column of its own, or name the column that tells them apart in "
@@ -577,7 +577,7 @@ class _Readings:
 
     def __init__(
         self,
-        place: _Place,
+        place: _MeterRows,
         rows: pd.DataFrame,
         zone: ZoneInfo,
         keys: Meters,

@@ -69,7 +69,7 @@ class RecognisedFile:
 
 
 @dataclass(frozen=True)
-class _Header:
+class _HeaderLine:
     """A line that may be the header."""
 
     sheet: str
@@ -198,14 +198,14 @@ def _names_and_patterns(names: tuple[str, ...]) -> tuple[frozenset[str], list[st
     return plain_names, [name for name in names if "*" in name]
 
 
-def _headers(raw: RawFile) -> list[_Header]:
+def _headers(raw: RawFile) -> list[_HeaderLine]:
     """The lines that may be headers, with each separator."""
     headers = []
     if raw.cells is not None:
         names = list(map(str, raw.cells))
         if len(names) <= _CELLS:
             cells = frozenset(map(normalise, names))
-            headers.append(_Header("", 0, "", names, cells))
+            headers.append(_HeaderLine("", 0, "", names, cells))
     for sheet, lines in raw.sheets.items():
         for number, line in enumerate(islice(lines, _LINES)):
             for separator in SEPARATORS if raw.kind == "text" else ("\t",):
@@ -216,11 +216,11 @@ def _headers(raw: RawFile) -> list[_Header]:
                 except csv.Error:
                     continue
                 cells = frozenset(map(normalise, fields))
-                headers.append(_Header(sheet, number, separator, fields, cells))
+                headers.append(_HeaderLine(sheet, number, separator, fields, cells))
     return headers
 
 
-def _is_header(recognition: Recognition, header: _Header) -> bool:
+def _is_header(recognition: Recognition, header: _HeaderLine) -> bool:
     """Whether a line has the cells of a format."""
     cells = header.cells
     return (
@@ -237,7 +237,7 @@ def _may_fit(raw: RawFile, form: Format, cells: frozenset[str]) -> bool:
     return all(_has(names, cells) for names in form.recognise.header)
 
 
-def _score(raw: RawFile, form: Format, headers: Sequence[_Header]) -> int | None:
+def _score(raw: RawFile, form: Format, headers: Sequence[_HeaderLine]) -> int | None:
     """How much of a file a format explains; None if it does not fit."""
     rules, score = form.recognise, 0
     if rules.begins is not None:
@@ -249,7 +249,9 @@ def _score(raw: RawFile, form: Format, headers: Sequence[_Header]) -> int | None
         if cells.empty:
             return None
         headers = [
-            _Header("", 0, "", list(map(str, cells)), frozenset(map(normalise, map(str, cells))))
+            _HeaderLine(
+                "", 0, "", list(map(str, cells)), frozenset(map(normalise, map(str, cells)))
+            )
         ]
         score += 1
     elif raw.content and form.reader is None:
@@ -262,7 +264,7 @@ def _score(raw: RawFile, form: Format, headers: Sequence[_Header]) -> int | None
 
 
 def _read(
-    raw: RawFile, form: Format, name: str, headers: Sequence[_Header]
+    raw: RawFile, form: Format, name: str, headers: Sequence[_HeaderLine]
 ) -> RecognisedFile | None:
     """The table of a file in a format; None if the format does not fit."""
     if _score(raw, form, headers) is None:
@@ -304,7 +306,7 @@ def _cells_in_tree(raw: RawFile, ways: Names) -> pd.DataFrame:
         return pd.DataFrame()
 
 
-def _nameless(raw: RawFile, form: Format) -> _Header:
+def _nameless(raw: RawFile, form: Format) -> _HeaderLine:
     """The header of a file that has none, before the first line with as many fields."""
     (sheet, lines), *_ = raw.sheets.items()
     width = len(form.table.names)
@@ -312,11 +314,11 @@ def _nameless(raw: RawFile, form: Format) -> _Header:
         for separator in SEPARATORS:
             fields = split_fields(line, separator)
             if len(fields) == width or (len(fields) == width + 1 and not fields[-1]):
-                return _Header(sheet, number - 1, separator, form.table.names, frozenset())
+                return _HeaderLine(sheet, number - 1, separator, form.table.names, frozenset())
     raise data_error(raw.path, f"is {form.name}, but no line has {width} fields", "export it again")
 
 
-def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
+def _cells_below(raw: RawFile, form: Format, header: _HeaderLine) -> pd.DataFrame:
     """The rows below a header, as text, without blank lines and repeated headers."""
     lines = raw.sheets[header.sheet]
     separator = header.separator
@@ -335,7 +337,7 @@ def _cells_below(raw: RawFile, form: Format, header: _Header) -> pd.DataFrame:
     return cells_of(raw.path, lines, numbers, separator, names, is_padded=True)
 
 
-def _missing_columns(form: Format, headers: Sequence[_Header]) -> str:
+def _missing_columns(form: Format, headers: Sequence[_HeaderLine]) -> str:
     """What the most similar line of a file lacks, in words."""
     rules = form.recognise
     if not rules.header or not headers:
