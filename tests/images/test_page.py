@@ -12,8 +12,7 @@ from plfl.experiments.scoring import scoring_of
 from plfl.experiments.train import train
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
-from plfl.results.records import RecordFiles, write_table
-from plfl_images import baselines as image_baselines
+from plfl.results.records import BaselineFiles, RecordFiles
 from plfl_images.report import page, paper
 from plfl_images.report.figures import render_all
 from tests.helpers.image_studies import make_images, make_study
@@ -32,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cells[cell] = RecordFiles.in_folder(folder, str(cell))
         result.write(cells[cell], "digest")
     baselines = RecordFiles.in_folder(folder, "baselines.of")
-    write_table(image_baselines.evaluate("digits", data, [0, 1]), baselines.records)
+    tables = scoring_of(study).baselines(study, "digits", folder / "pool.npz")
+    tables.write(BaselineFiles(*baselines, folder / "fitted"))
     receipt = folder / "digits.files.json"
     write_text(receipt, json.dumps({"source": "digits", "files": {}}))
     pool = {"digits": folder / "pool.npz"}
