@@ -42,7 +42,7 @@ class Classify(Task):
     examples = sources.EXAMPLE_KIND
     own_loss = "the cross entropy"
     forecasts = False
-    common_windows = True
+    has_common_windows = True
     has_labels = True
     choosing_score = "error"
     own_choosing_score = "error"

@@ -78,7 +78,7 @@ class Trainer:
 
     def evaluator_of(self, dataset: Examples) -> Evaluator:
         """Scores the models of a round on the windows of some clients, as the task says."""
-        if self.task.common_windows:
+        if self.task.has_common_windows:
             return cast(Evaluator, self.task.evaluator(dataset, self.engine))
         return ForecastEvaluator(cast(Dataset, dataset), self.engine, self.task)
 

@@ -102,7 +102,7 @@ def workload(study: Study) -> pd.DataFrame:
                 exchanged_bytes = clients * len(distinct) * (_raw_bytes(study) + bytes_down)
             models = 1 if study.plan.schemes.shares_nothing(scheme) else 2
             evaluations = models * evaluation_count * client_count
-            if study.task.common_windows:  # the server's, and last those of the clients
+            if study.task.has_common_windows:  # the server's, and last those of the clients
                 evaluations = evaluation_count + sum(trial_counts) * client_count
             rows.append(
                 {

@@ -74,7 +74,7 @@ class ClientData:
         return torch.tensor(counts, device=clients.device)
 
     @property
-    def equal_steps(self) -> bool:
+    def has_equal_steps(self) -> bool:
         """Whether all clients whose windows are known take equally many `steps`."""
         if self.settings.local_epochs is None:
             return True

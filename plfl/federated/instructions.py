@@ -25,7 +25,7 @@ class Routine:
     """Minibatches of the round that a client uses."""
     work: float = 1.0
     """Work of each minibatch gradient, in local steps."""
-    together: bool = False
+    trains_together: bool = False
     """Whether it is called once for all clients, who communicate while it runs."""
     watch: Callable[[Tensor], None] | None = None
     """What the server of a deployment does meanwhile, for clients (n,) that communicate."""

@@ -33,7 +33,7 @@ class Cohort:
         self.f, self.t, self.clients, self.are_staying = f, t, clients, are_staying
         self.instructions = instructions = broadcast(f, t, clients)
         data = f.client_data
-        self.has_equal_steps = instructions.steps is None and data.equal_steps
+        self.has_equal_steps = instructions.steps is None and data.has_equal_steps
         steps = (
             data.steps(clients)
             if instructions.steps is None
@@ -319,7 +319,7 @@ def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_CohortS
     waiting: dict[tuple[object, ...], tuple[int, list[_CohortSlice]]] = {}
     for cohort in cohorts:
         routine = cohort.instructions.routine
-        if routine is not None and routine.together:
+        if routine is not None and routine.trains_together:
             yield [_CohortSlice(cohort, slice(len(cohort.clients)))]
             continue
         if (kind := cohort.kind) not in waiting:

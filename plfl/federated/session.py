@@ -74,7 +74,7 @@ class Session:
     def stepping_clients(self, k: int) -> Tensor | None:
         """Mask (n,) of the clients that take step `k` of the round, from 0; None: all."""
         data = self.f.client_data
-        return None if data.equal_steps else data.steps(self.clients) > k
+        return None if data.has_equal_steps else data.steps(self.clients) > k
 
     def minibatches(self, first: int, number: int) -> Minibatches:
         """The `number` minibatches of the round that begin with number `first`, counted from 0."""

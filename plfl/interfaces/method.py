@@ -52,11 +52,11 @@ class Method(Algorithm):
     ignores_sharing: ClassVar[bool] = False  # it has an effect even if nothing is shared
     own_server: ClassVar[str | None] = None  # what its server does instead of a ServerOpt's step
     server_lr: ClassVar[str | None] = None  # the symbol of fedavg's lr in it; None: lr must be 1
-    own_steps: ClassVar[bool] = False  # it takes local steps itself (`TrainInstructions.routine`)
-    equal_steps: ClassVar[bool] = True  # such a routine needs equally many steps of all clients
+    takes_own_steps: ClassVar[bool] = False  # in a `TrainInstructions.routine`
+    needs_equal_steps: ClassVar[bool] = True  # such a routine: equally many of all clients
     has_teacher: ClassVar[bool] = False  # it mixes a teacher's outputs into the targets
     reads_features: ClassVar[bool] = False  # its loss reads hidden states of the LSTM or MLP
-    updates_only: ClassVar[bool] = False  # the server uses the mean update alone; not inherited
+    uses_updates_only: ClassVar[bool] = False  # the server: their mean; not inherited
     adds_numbers: ClassVar[bool] = False  # the server adds what is sent, so that masks can hide it
     only_task: ClassVar[str | None] = None  # the only task for which it is defined; None: any
     only_model: ClassVar[str | None] = None  # the only model that it can train; None: any network

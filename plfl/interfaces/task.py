@@ -36,7 +36,7 @@ class Task(Selectable):
     """Its own loss in words, which replaces `federation.loss`; None: it trains with that."""
     forecasts: ClassVar[bool] = True
     """Whether it forecasts loads, so that the best models are kept for `plfl forecast`."""
-    common_windows: ClassVar[bool] = False
+    has_common_windows: ClassVar[bool] = False
     """Whether all models are scored on the same windows: slow, so local ones at the end only."""
     has_labels: ClassVar[bool] = False
     """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
@@ -133,7 +133,7 @@ class Task(Selectable):
         raise NotImplementedError
 
     def evaluator(self, dataset: Examples, engine: Any) -> Any:
-        """Scores models on `common_windows`: a `plfl.experiments.evaluation.Evaluator`."""
+        """Scores models on `has_common_windows`: a `plfl.experiments.evaluation.Evaluator`."""
         raise NotImplementedError
 
     def week_table(

@@ -90,8 +90,8 @@ class Boosting(Method):
     name = "boosting"
     label = "Boosting"
     only_model = "trees"
-    own_steps = True
-    equal_steps = False
+    takes_own_steps = True
+    needs_equal_steps = False
     ignores_sharing = True
     own_server = "its server adds sums, and no updates"
     no_codec = "its messages are packed already"
@@ -205,7 +205,7 @@ class Boosting(Method):
         watch = partial(self._watch, f, state, t - 1) if 0 < t == self._count_shared(f, t) else None
         # A tree reads all windows of a client.
         steps = f.client_data.window_counts[clients] / f.settings.batch_size
-        routine = Routine(partial(self._grow, state), 0, together=True, watch=watch)
+        routine = Routine(partial(self._grow, state), 0, trains_together=True, watch=watch)
         return TrainInstructions(start, steps=steps, routine=routine)
 
     def _watch(self, f: Federation, state: KnownTrees | None, tree: int, clients: Tensor) -> None:

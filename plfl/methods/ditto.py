@@ -41,8 +41,8 @@ class Ditto(FedOpt):
 
     name = "ditto"
     sends = Sizes()
-    updates_only = True
-    own_steps = True
+    uses_updates_only = True
+    takes_own_steps = True
     no_proximal = "it pulls the personal models towards x itself"
 
     lam: float = Field(1.0, ge=0)

@@ -23,7 +23,7 @@ class FedOpt(Method):
 
     name = "fedopt"
     sends = Sizes()
-    updates_only = True
+    uses_updates_only = True
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
         return TrainInstructions(f.send_parameters(clients))

@@ -28,7 +28,7 @@ class FedProx(FedOpt):
 
     name = "fedprox"
     sends = Sizes()
-    updates_only = True
+    uses_updates_only = True
     no_proximal = "the proximal term would be added twice"
 
     mu: float = Field(0.01, ge=0)

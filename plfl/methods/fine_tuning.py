@@ -38,7 +38,7 @@ class FineTuning(FedOpt):
     name = "fine_tuning"
     label = "fine-tuning"
     sends = Sizes()
-    updates_only = True
+    uses_updates_only = True
     ignores_sharing = True
 
     steps: int | None = Field(None, ge=1)

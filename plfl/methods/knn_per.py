@@ -47,7 +47,7 @@ class KnnPer(FedOpt):
     name = "knn_per"
     label = "kNN-Per"
     sends = Sizes()
-    updates_only = True
+    uses_updates_only = True
     ignores_sharing = True
     reads_features = True
 

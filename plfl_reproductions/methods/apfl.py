@@ -47,8 +47,8 @@ class APFL(FedOpt):
 
     name = "apfl"
     sends = Sizes()
-    updates_only = True
-    own_steps = True
+    uses_updates_only = True
+    takes_own_steps = True
     no_buffers = "only mixtures of its personal model read data, so its buffers would never change"
     no_proximal = "its steps would have the term twice, for two models with one anchor"
 

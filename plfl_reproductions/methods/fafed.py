@@ -78,8 +78,8 @@ class FaFed(FedOpt):
     name = "fafed"
     label = "FAFED (experimental)"
     sends = Sizes("3 d_s", "3 d_s", before_up="2 d_s")
-    own_steps = True
-    equal_steps = False
+    takes_own_steps = True
+    needs_equal_steps = False
     own_server = "it has its own server step"
     simulation_only = "all clients send a gradient before round 1"
 

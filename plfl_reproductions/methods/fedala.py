@@ -54,8 +54,8 @@ class FedALA(FedOpt):
 
     name = "fedala"
     sends = Sizes()
-    updates_only = True
-    own_steps = True
+    uses_updates_only = True
+    takes_own_steps = True
     no_proximal = "its anchor would be the start of the steps, which is not x"
 
     subset: Literal["shared", "mlp", "last"] = "last"

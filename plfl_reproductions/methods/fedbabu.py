@@ -39,7 +39,7 @@ class FedBABU(FedOpt):
 
     name = "fedbabu"
     sends = Sizes()
-    updates_only = True
+    uses_updates_only = True
 
     head: Head = "mlp"
     """What counts as the head: the group `head` of the model, in the PL-FL paper the MLP (`mlp`),

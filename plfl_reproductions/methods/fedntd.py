@@ -33,7 +33,7 @@ class FedNTD(FedOpt):
 
     name = "fedntd"
     sends = Sizes()
-    updates_only = True
+    uses_updates_only = True
     only_task = "classify"
 
     beta: float = Field(0.3, ge=0, le=1)

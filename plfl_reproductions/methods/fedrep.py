@@ -37,8 +37,8 @@ class FedRep(FedOpt):
 
     name = "fedrep"
     sends = Sizes()
-    updates_only = True
-    own_steps = True
+    uses_updates_only = True
+    takes_own_steps = True
 
     head_steps: int | None = Field(None, ge=0)
     """Steps t_h of the personal part (authors: 10 epochs); null: the rest of

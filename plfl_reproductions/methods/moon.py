@@ -44,10 +44,10 @@ class Moon(FedOpt):
     name = "moon"
     label = "MOON"
     sends = Sizes()
-    updates_only = True
+    uses_updates_only = True
     reads_features = True
-    own_steps = True
-    equal_steps = False
+    takes_own_steps = True
+    needs_equal_steps = False
 
     mu: float = Field(1.0, ge=0)
     """μ of the contrastive term (MOON's authors: 1; FedADC's MOON baseline: 1 and 5)."""

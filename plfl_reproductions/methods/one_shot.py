@@ -44,7 +44,7 @@ class OneShot(ClusterMethod):
     def init(self, f: Federation) -> ClusterState:
         check_count(f, self.clusters)
         start, _ = f.channel.send("down", f.everyone, f.x0.expand(len(f.local), -1))
-        equal, steps = f.client_data.equal_steps, self.alone * f.client_data.steps(f.everyone)
+        equal, steps = f.client_data.has_equal_steps, self.alone * f.client_data.steps(f.everyone)
         most_steps = int(steps[0]) if equal else steps
         models = f.models(f.everyone, start)
         f.local = f.client_data.train(

@@ -39,8 +39,8 @@ class PerFedAvg(FedOpt):
     name = "per_fedavg"
     label = "Per-FedAvg"
     sends = Sizes()
-    updates_only = True
-    own_steps = True
+    uses_updates_only = True
+    takes_own_steps = True
     no_proximal = "the point to which a proximal term refers would be unclear"
 
     alpha: float = Field(0.01, ge=0)

@@ -37,8 +37,8 @@ class PFedMe(FedOpt):
     name = "pfedme"
     label = "pFedMe"
     sends = Sizes()
-    updates_only = True
-    own_steps = True
+    uses_updates_only = True
+    takes_own_steps = True
     no_proximal = "it pulls the personal models towards w itself"
 
     lam: float = Field(15.0, ge=0)

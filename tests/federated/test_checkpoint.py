@@ -23,7 +23,7 @@ def accepted(method: str) -> Study:
         "local_steps": 2,
         "evaluate_every": 1,
         "simulation": {"availability": 0.6, "dropout": 0.4},
-        "opt_state": "reset" if methods.available()[method].own_steps else "keep",
+        "opt_state": "reset" if methods.available()[method].takes_own_steps else "keep",
         "keep": "last" if method == "knn_per" else "best",
     }
     return tiny.study_of_method(method, federation=federation)

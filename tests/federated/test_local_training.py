@@ -49,9 +49,9 @@ def test_steps_are_equal_only_among_clients_whose_windows_are_known() -> None:
     """A deployed server learns the windows of a client when it joins."""
     settings = FederationSettings(rounds=1, local_epochs=1, batch_size=1)
     data = QuadraticData(Q2, settings, 0, [20, torch.nan])
-    assert data.equal_steps
+    assert data.has_equal_steps
     data.window_counts = torch.tensor([20.0, 40.0], dtype=torch.float64)
-    assert not data.equal_steps
+    assert not data.has_equal_steps
 
 
 @pytest.mark.parametrize(("method", "gradients"), [("fedopt", 1), ("moon", 1), ("fafed", 2)])

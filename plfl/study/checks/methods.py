@@ -105,12 +105,12 @@ def reasons_by_facts(
             "selects the clients of a round itself; remove the method, or set "
             "federation.selection to uniform"
         )
-    if method.own_steps and (federation.opt_state != "reset" or averages):
+    if method.takes_own_steps and (federation.opt_state != "reset" or averages):
         yield (
             "starts every model with fresh moments and keeps no average; remove the method, or "
             "federation.opt_state and federation.ema"
         )
-    if method.own_steps and method.equal_steps and federation.local_epochs is not None:
+    if method.takes_own_steps and method.needs_equal_steps and federation.local_epochs is not None:
         yield (
             "needs the same number of local steps for every client; remove the method, or set "
             "federation.local_steps instead of federation.local_epochs"

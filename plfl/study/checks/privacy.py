@@ -93,8 +93,8 @@ def check_single_updates(kind: str, algorithm: Algorithm, obstacle: str) -> Iter
 
 
 def sends_only_updates(method: Method) -> bool:
-    """Whether a method declares `updates_only` and does not change the server's side of a round."""
+    """Whether a method declares `uses_updates_only` and keeps the server's side of a round."""
     cls, plain = type(method), find("method", "fedopt")
     parts = ("aggregate", "groups", "select", "strata")
     has_plain_hooks = all(getattr(cls, name) is getattr(plain, name) for name in parts)
-    return has_plain_hooks and bool(vars(cls).get("updates_only"))
+    return has_plain_hooks and bool(vars(cls).get("uses_updates_only"))

@@ -177,12 +177,12 @@ def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone(
     class Own(FedOpt):
         """Says so, but sends in its own way."""
 
-        updates_only = True
+        uses_updates_only = True
 
         def aggregate(self, *args):
             raise AssertionError
 
-    safe = [m() for m in methods.available().values() if vars(m).get("updates_only")]
+    safe = [m() for m in methods.available().values() if vars(m).get("uses_updates_only")]
     assert len(safe) > 5
     assert not any(map(refused, safe))
     assert refused(Silent())
