@@ -525,22 +525,23 @@ def write_days(names: str, folder: Path, values: np.ndarray, header: str) -> Non
 
 
 def test_days_in_files_with_dates_are_of_one_meter(here: Path, invoke: Callable[..., Any]) -> None:
-    write_days("home_%Y_%m_%d", here, loads(), "Time,kWh,Cost in Euro,")
+    values = loads(24 * 15)
+    write_days("home_%Y_%m_%d", here, values, "Time,kWh,Cost in Euro,")
     said = invoke("init", "meters", here, "--timezone", "UTC").out
     assert "the date of the file's name in all rows" in said
-    assert "home: 960 readings" in said
+    assert "home: 360 readings" in said
     assert "differ in dates only and whose readings follow each other" in said
     data = Study.load(Path("meters.yaml")).data
     table = sources.source_of(data).load(data, "all")["home"]
-    np.testing.assert_allclose(table["load"], loads())
+    np.testing.assert_allclose(table["load"], values)
     assert table.index[0] == hours()[0]
 
 
 def test_days_in_files_named_by_dates_are_of_one_meter(here: Path) -> None:
     """A register that is read at both midnights, as meterN writes it, beside production."""
-    total = loads().cumsum().round(3)
+    days, total = 15, loads().cumsum().round(3)
     (folder := here / "data" / "home").mkdir(parents=True)
-    for day in range(ROWS // 24 - 1):
+    for day in range(days):
         clocks = [f"{hour % 24:02}:00" for hour in range(25)]
         rows = zip(clocks, total[24 * day : 24 * day + 25], total[::-1], strict=False)
         lines = [f"{clock},{count:.3f},{other:.3f}" for clock, count, other in rows]
@@ -551,7 +552,7 @@ def test_days_in_files_named_by_dates_are_of_one_meter(here: Path) -> None:
     imported = read(here / "data", timezone="UTC", cumulative=True)
     assert [*imported.meters] == ["home"]
     (meter,) = imported.meters.values()
-    same(meter.load, hours(rows=ROWS - 24), loads()[1:-23])
+    same(meter.load, hours(rows=24 * days), loads()[1 : 24 * days + 1])
 
 
 def test_a_log_of_a_register_that_is_read_about_each_hour(bring: Callable[..., Exports]) -> None:
@@ -567,12 +568,13 @@ def test_a_log_of_a_register_that_is_read_about_each_hour(bring: Callable[..., E
 
 
 def test_a_dated_file_of_a_joined_study_is_of_its_meter(tmp_path: Path) -> None:
-    write_days("home_%Y_%m_%d", tmp_path, loads(), "Time,kWh")
+    values = loads(24 * 15)
+    write_days("home_%Y_%m_%d", tmp_path, values, "Time,kWh")
     study_keys = recognise([tmp_path], Meters(timezone="UTC"))[1]["data"]["meters"]
     last_file = max(tmp_path.iterdir())
     tables, problems = read_files([last_file], Meters.model_validate(study_keys), by_file=False)
     assert not problems and [*tables] == ["home"]
-    np.testing.assert_allclose(tables["home"]["load"], loads()[-24:])
+    np.testing.assert_allclose(tables["home"]["load"], values[-24:])
 
 
 def test_files_with_dates_are_meters_of_their_own_if_told_so(

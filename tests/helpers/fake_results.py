@@ -4,8 +4,10 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -152,10 +154,29 @@ def write(
         flat: which client of each state has a load that hardly changes: persistence is off by 0.2 %
             of it, and all MASE but that of persistence are a thousand times as high.
     """
-    study = Study.parse(config, "fake")
     folder.mkdir(parents=True, exist_ok=True)
+    of_scores = level, baseline, diverged, tuple((sent or {}).items())
+    for name, content in _files(json.dumps(config), *of_scores, noise, spread, constant, flat):
+        (folder / name).write_bytes(content)
+    return Tables(folder)
+
+
+@lru_cache(maxsize=12)
+def _files(
+    config: str,
+    level: Level,
+    baseline: Callable[[str], float],
+    diverged: tuple[str, ...],
+    sent: tuple[tuple[str, int], ...],
+    noise: float,
+    spread: float,
+    constant: int | None,
+    flat: int | None,
+) -> list[tuple[str, bytes]]:
+    """The files of `write`, which several tests have in common."""
+    study = Study.parse(json.loads(config), "fake")
     clients = _clients(study, spread)
-    records = _records(study, clients, _curves(study, level, noise, diverged), sent or {})
+    records = _records(study, clients, _curves(study, level, noise, diverged), dict(sent))
     baselines = _baselines(study, clients, baseline)
     forecasts = _forecasts(study, clients)
     if constant is not None:
@@ -178,11 +199,8 @@ def write(
         "forecasts": forecasts,
         "baseline_forecasts": _baseline_forecasts(forecasts),
     }
-    for name, table in tables.items():
-        write_table(table, folder / f"{name}.parquet")
     summary = summarise(records, study.data.source)
     summary = with_baselines(summary, summarise_baselines(baselines, study.data.source))
-    summary.to_csv(folder / "summary.csv", index=False)
     about = {
         "format": FORMAT,
         "version": "0.1.0",
@@ -191,8 +209,13 @@ def write(
         "sources": {state: _receipt(study, state) for state in study.data.states[:1]},
         "cells": {str(cell): f"{i:016x}" for i, cell in enumerate(study.cells)},
     }
-    (folder / "study.json").write_text(json.dumps(about))
-    return Tables(folder)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for name, table in tables.items():
+            write_table(table, folder / f"{name}.parquet")
+        summary.to_csv(folder / "summary.csv", index=False)
+        (folder / "study.json").write_text(json.dumps(about))
+        return [(path.name, path.read_bytes()) for path in folder.iterdir()]
 
 
 def _kinds(study: Study) -> list[tuple[str, str, int]]:

@@ -211,12 +211,12 @@ SPLITS = {
     ),
     "two": lambda message: compress(zlib.decompress(message) * 2),
 }
-PLACES = {"root": (ROOTS, 0), "sums": (SUMS, 1), "splits": (SPLITS, 2), "counts": (COUNTS, 7)}
+PLACES = {"root": (ROOTS, 0), "sums": (SUMS, 1), "splits": (SPLITS, 2), "counts": (COUNTS, 3)}
 CASES = [(place, case) for place, (cases, _) in PLACES.items() for case in cases]
 
 
 def test_a_forged_message_ends_the_tree_and_not_the_run(tmp_path):
-    model = {"name": "trees", "trees": len(CASES), "own_trees": 1, "leaves": 4}
+    model = {"name": "trees", "trees": len(CASES), "own_trees": 1, "leaves": 2}
     study = trees(model=model, federation={"rounds": len(CASES) + 1, "evaluate_every": 100})
     deployed = Deployment(study, by_split(study)["P1"], tmp_path, minimum=3)
     place = Place()
