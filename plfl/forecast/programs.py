@@ -344,7 +344,9 @@ class WeightedSum(nn.Module):
 
     def __init__(self, parts: Sequence[Callable[[PastReadings], Tensor]], weights: list[float]):
         super().__init__()
-        self.parts, self.weights, self.known = parts, weights, _modules(parts)
+        self.parts, self.known = parts, _modules(parts)
+        # In an exported program, numbers of Python would have single precision.
+        self.weights = torch.tensor(weights, dtype=torch.float64)
 
     def forward(self, past_readings: PastReadings) -> Tensor:
         """Loads as those of the forecasters."""

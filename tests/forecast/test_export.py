@@ -27,7 +27,6 @@ from tests.helpers.kept_baselines import FURTHER_BASELINES, keep, score
 from tests.helpers.meter_models import (
     MLP,
     RECIPE,
-    ROWS,
     make_study,
     write_models_of,
     write_readings,
@@ -133,26 +132,26 @@ SEVERAL = {"windows": {**RECIPE, "horizons": 2}, "task": QUARTILES}
 
 
 @pytest.mark.parametrize(
-    ("names", "blocks"),
+    ("names", "blocks", "weeks"),
     [
-        (["naive_weeks", "lightgbm"], {"windows": {"look_ahead": 2}}),
-        (["persistence", "linear", "ridge"], {"windows": {"horizons": 2}}),
-        (["ridge_lags", "lightgbm_lags", "lightgbm_covariates", "combined_received"], SEVERAL),
-        (["lightgbm_bagged", "combined_received"], {"windows": {"look_ahead": 2}}),
+        (["naive_weeks", "lightgbm"], {"windows": {"look_ahead": 2}}, 5),
+        (["persistence", "linear", "ridge"], {"windows": {"horizons": 2}}, 2),
+        (["ridge_lags", "lightgbm_lags", "lightgbm_covariates", "combined_received"], SEVERAL, 5),
+        (["lightgbm_bagged", "combined_received"], {"windows": {"look_ahead": 2}}, 2),
     ],
 )
-def test_baselines_become_programs(names: list[str], blocks: dict[str, Any]) -> None:
+def test_baselines_become_programs(names: list[str], blocks: dict[str, Any], weeks: int) -> None:
     """What they forecast is what `predict` has from LightGBM itself."""
     further = [] if {*names} <= {*STANDARD_BASELINES} else FURTHER_BASELINES
-    trees = {"trees": 3, "leaves": 4, "further": further}
+    trees = {"trees": 3, "leaves": 3, "further": further}
     study = make_study(**blocks, model=MLP, baselines=trees)
-    write_readings(5 * ROWS // 2)
+    write_readings(96 * 7 * weeks)  # of two weeks, a combination has several members
     dataset = plfl.load_dataset(study, "XX")
     packed = score(study, dataset, [*names, "ridge"]).packed
     for name in names:
         model = load(keep(study, dataset, name, Path("m.safetensors"), packed))
         readings = model.read(Path("meters/a.csv"))
-        readings.iloc[500:540] = np.nan
+        readings.iloc[900:940] = np.nan
         wanted = predicted(model, readings)
         stamps = model.predict(readings, "a").index[:: model.study.windows.horizons]
         loads, first = run(exported(model), model, readings)
@@ -174,18 +173,18 @@ NETWORKS = available("plfl.models", Algorithm).keys() - {
     ("name", "relative"), [*zip(sorted(NETWORKS), itertools.cycle([False, True]), strict=False)]
 )
 def test_every_model_can_be_exported(name: str, relative: bool) -> None:
-    windows = {"look_back": 8, "target": "change" if relative else "load"}
+    windows = {"look_back": 4, "target": "change" if relative else "load"}
     keys = {"leaves": 4} if name == "trees" else {}
     model = available("plfl.models", Algorithm)[name](**keys)
-    takes = not model.problems(WindowShape(4, 8, 2))  # type: ignore[attr-defined]
+    takes = not model.problems(WindowShape(4, 4, 2))  # type: ignore[attr-defined]
     if takes:
         windows["covariates"] = [{"name": "level"}]
     write_models_of(make_study(windows=windows, model=MLP), Path("m.safetensors"))
-    module = model.network(WindowShape(4, 8, 2 * takes)).module()  # type: ignore[attr-defined]
+    module = model.network(WindowShape(4, 4, 2 * takes)).module()  # type: ignore[attr-defined]
     program = program_of(load("m.safetensors"), module)
-    readings, minutes = program.offset + program.scale * torch.rand(4, 8, 4), torch.arange(4)
+    readings, minutes = program.offset + program.scale * torch.rand(4, 4, 4), torch.arange(4)
     expected = program(readings, minutes)
-    found = trace(program, 8).module()(readings, minutes)
+    found = trace(program, 4).module()(readings, minutes)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
