@@ -44,12 +44,16 @@ def parameters(argument: str, keys: dict[str, Any]) -> tuple[JobParameters, Any]
 
 @pytest.mark.parametrize(
     "argument",
-    [name for name in signature(build).parameters if name not in ("tables", "limits", "folder")],
+    [
+        name
+        for name in signature(build).parameters
+        if name not in ("client_series", "limits", "folder")
+    ],
 )
 def test_all_that_decides_windows_is_a_parameter_of_their_job(argument, monkeypatch) -> None:
     given: list[Any] = []
 
-    def see(tables: Any, windows: Any, limits: Any, **arguments: Any) -> None:
+    def see(client_series: Any, windows: Any, limits: Any, **arguments: Any) -> None:
         given.append({"windows": windows, **arguments}[argument])
 
     monkeypatch.setattr(sources, "build", see)
