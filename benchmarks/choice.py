@@ -27,7 +27,7 @@ from plfl.data.features import days_of
 from plfl.data.sources import source_of
 from plfl.experiments.client_groups import list_baselines
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.first_study.meters import recognise
 from plfl.interfaces.baseline import FittedBaseline
 from plfl.results.assignment import HALF_DAYS, credible_errors
@@ -117,7 +117,7 @@ def errors_of(study: Study) -> pd.DataFrame:
         for i in range(len(dataset.clients))
         for split in EVALUATED_SPLITS
     ]
-    engine = Trainer.for_study(study, dataset).engine
+    engine = TrainingSetup.for_study(study, dataset).engine
     for cell, result in train(study, study.cells, dataset).items():
         assert result.models is not None
         rows = torch.from_numpy(result.models["local"])

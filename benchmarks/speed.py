@@ -29,7 +29,7 @@ from plfl.base.errors import ConfigError
 from plfl.base.files import write_text
 from plfl.config.named import available_models
 from plfl.data.dataset import ClientView, Dataset
-from plfl.experiments.trainer import federation_of, network_of
+from plfl.experiments.training_setup import federation_of, network_of
 from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
 from plfl.interfaces.model import OWN_MODULE

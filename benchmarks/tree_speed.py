@@ -30,7 +30,7 @@ import yaml
 
 from plfl.baselines.trees import PARAMETERS
 from plfl.data import sources
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.collectives.growth import Growth
@@ -65,7 +65,7 @@ def federations(given: argparse.Namespace) -> Iterator[tuple[ClientData, Paramet
     study = Study.parse(raw, "trees.yaml")
     for site in given.sites:
         data = sources.source_of(study.data).examples_of(study, site).refit()
-        yield Trainer.for_study(study, data).client_data(1), study.plan.layout
+        yield TrainingSetup.for_study(study, data).client_data(1), study.plan.layout
 
 
 def pooled(data: ClientData, layout: ParameterLayout, trees: int) -> None:

@@ -35,7 +35,7 @@ from tqdm import tqdm
 from plfl.base.errors import PlflError
 from plfl.data import sources
 from plfl.data.examples import Examples
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.federation import Federation
 from plfl.federated.participation import Selection
 from plfl.federated.privacy.accounting import epsilon_of
@@ -203,8 +203,8 @@ def audit(
     Raises:
         PlflError: the cell has no ε to test, or canaries cannot test it.
     """
-    trainer = Trainer.for_study(study, examples)
-    f = trainer.federation(cell, study.plan.combinations.untuned_candidate(cell.combination))
+    setup = TrainingSetup.for_study(study, examples)
+    f = setup.federation(cell, study.plan.combinations.untuned_candidate(cell.combination))
     block = study.federation.privacy
     if f.privacy is None or not block.noise or block.noise_as_of is not None:
         raise PlflError(
@@ -212,9 +212,7 @@ def audit(
             "federation.privacy.clip and noise, and remove noise_as_of, which is an extrapolation"
         )
     f.privacy = audited = Audited(f, canaries)
-    run_rounds(
-        [f], trainer.engine, range(1, study.federation.rounds + 1), lambda r: progress(r[0].t)
-    )
+    run_rounds([f], setup.engine, range(1, study.federation.rounds + 1), lambda r: progress(r[0].t))
     change = (f.server.x - f.x0).cpu().double().numpy()
     delta = min(DELTA, block.delta)
     epsilon = least_bound(study, delta).epsilon

@@ -28,7 +28,7 @@ from plfl.base.text import print_table
 from plfl.config.federation import FederationSettings
 from plfl.data.dataset import Dataset
 from plfl.data.sources import check_loads, load_dataset
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.channel import Channel
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
@@ -161,11 +161,11 @@ def leakage(
         the update; `protection`; `seed`; `value`, NaN where clients have too few windows.
     """
     first, _ = cells[0]
-    trainer = Trainer.for_study(first, examples.select(examples.federations()[0]))
+    setup = TrainingSetup.for_study(first, examples.select(examples.federations()[0]))
     rows: list[tuple[str, float, str, int, float]] = []
     with threadpool_limits(first.compute.threads):  # more are slower for small matrices
         for done, (study, cell) in enumerate(cells, 1):
-            attack = _Attack(replace(trainer, study=study), cell)
+            attack = _Attack(replace(setup, study=study), cell)
             rows += [(*found[:3], cell.seed, found[3]) for found in attack.values()]
             progress(done)
     return pd.DataFrame(rows, columns=["question", "chance", "protection", "seed", "value"])
@@ -184,18 +184,18 @@ def _views(study: Study) -> dict[str, bool]:
 class _Attack:
     """The attacks on one federation."""
 
-    def __init__(self, trainer: Trainer, cell: Cell):
-        self.trainer, self.cell = trainer, cell
-        self.views, self.settings = _views(trainer.study), trainer.study.federation
+    def __init__(self, setup: TrainingSetup, cell: Cell):
+        self.setup, self.cell = setup, cell
+        self.views, self.settings = _views(setup.study), setup.study.federation
         self.f = self._federation(self.settings)
 
     def _federation(
         self, settings: FederationSettings, client_opt: ClientOpt | None = None
     ) -> Federation:
-        candidate = self.trainer.study.plan.combinations.untuned_candidate(self.cell.combination)
-        data = self.trainer.client_data(self.cell.seed, settings=settings)
+        candidate = self.setup.study.plan.combinations.untuned_candidate(self.cell.combination)
+        data = self.setup.client_data(self.cell.seed, settings=settings)
         candidate = replace(candidate, client_opt=client_opt or candidate.client_opt)
-        f = self.trainer.federation(self.cell, candidate, data)
+        f = self.setup.federation(self.cell, candidate, data)
         f.channel = _Overheard(f.channel)
         return f
 
@@ -226,7 +226,7 @@ class _Attack:
     def _round(self, f: Federation, t: int) -> Seen:
         before = f.local.clone()
         bound = None if f.privacy is None else float(f.privacy.clip)
-        run_rounds([f], self.trainer.engine, range(t, t + 1), lambda r: None)
+        run_rounds([f], self.setup.engine, range(t, t + 1), lambda r: None)
         assert isinstance(f.channel, _Overheard)
         _, x = f.channel.last["down"]
         clients, updates = f.channel.last["up"]
@@ -278,7 +278,7 @@ class _Attack:
 
     def _gradients(self, f: Federation, model: Tensor, starts: NDArray[np.int64]) -> Numbers:
         """Gradients (m, d_s) of a model (P,) on each of the windows that begin at `starts` (m,)."""
-        engine, parts = self.trainer.engine, []
+        engine, parts = self.setup.engine, []
         windows = torch.from_numpy(starts).to(model.device)
 
         def task(some: Tensor) -> LocalWork:
@@ -298,7 +298,7 @@ class _Attack:
 
     def _occupancy(self, question: str, last: int) -> Iterator[tuple[str, float, str, float]]:
         """In each round after `last`, every client trains on one of two kinds of windows."""
-        f, whole = self.f, self.trainer.series_dataset
+        f, whole = self.f, self.setup.series_dataset
         ahead = np.timedelta64((whole.look_ahead - 1) * whole.interval, "m")
         at = pd.DatetimeIndex(whole.stamps + ahead)
         allowed = np.stack([is_kind(at) for is_kind in OCCUPANCY[question]])
@@ -316,13 +316,13 @@ class _Attack:
         seen = []
         for r in range(ROUNDS):
             data = select_windows(whole, allowed[kinds[:, r]])
-            f.client_data = self.trainer.client_data(seed, data, settings)
+            f.client_data = self.setup.client_data(seed, data, settings)
             seen.append(self._round(f, last + 1 + r))
         clients = _clients(seen)
         present = np.concatenate([kinds[one.clients, r] for r, one in enumerate(seen)])
         for label, known, observed in self._looked(seen):
             yield question, 0.5, label, attacks.kind(known, observed, present, clients)
-        f.client_data = self.trainer.client_data(seed, settings=self.settings)
+        f.client_data = self.setup.client_data(seed, settings=self.settings)
 
 
 def _clients(seen: list[Seen]) -> Kinds:

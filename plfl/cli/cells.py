@@ -11,7 +11,7 @@ from plfl.base.text import count_in_words, print_table, readable_size, short_num
 from plfl.cli.common import Commands, add_parser
 from plfl.config.data import TESTED_WEEKS
 from plfl.data import sources
-from plfl.experiments.trainer import place_computation
+from plfl.experiments.training_setup import place_computation
 from plfl.experiments.workload import measured_speed, seconds, workload
 from plfl.pipeline.jobs import duration
 from plfl.results.statistics import describe_power, undecidable

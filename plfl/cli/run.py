@@ -8,7 +8,7 @@ from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.forecast.contents import describe
 from plfl.report import reporting
 from plfl.results.records import CellResult, write_models, write_table
@@ -58,5 +58,5 @@ def _write_models(
     models = result.models
     if models is None:
         raise PlflError(Problem(str(cell), "has diverged, so it has no models"))
-    widths = Trainer.for_study(study, dataset).evaluator.widths(models)
+    widths = TrainingSetup.for_study(study, dataset).evaluator.widths(models)
     write_models(path, models, describe(study, cell, dataset, widths))

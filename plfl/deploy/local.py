@@ -26,7 +26,7 @@ from plfl.deploy.protocol.client import read_latest
 from plfl.deploy.protocol.rounds import ObservedClock, RoundPolicy, RoundSummary, record
 from plfl.deploy.protocol.server import SERVER_MODEL_FILE
 from plfl.experiments.recorder import Recorder
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run_rounds
 from plfl.results.records import CellResult
@@ -213,12 +213,12 @@ def replay(
     Returns:
         The result tables, and the federation after the last round.
     """
-    trainer = Trainer.for_study(study, dataset)
-    f = trainer.federation(cell, agreement.candidate(study, cell))
+    setup = TrainingSetup.for_study(study, dataset)
+    f = setup.federation(cell, agreement.candidate(study, cell))
     client_data = f.client_data
     clock = f.clock = ObservedClock(study.federation.simulation, client_data.names, cell.seed)
     settings = study.federation
-    evaluator, recorder = trainer.evaluator, Recorder.for_clients(dataset, settings)
+    evaluator, recorder = setup.evaluator, Recorder.for_clients(dataset, settings)
     windows = client_data.window_counts.clone()
     for summary in history:
         clock.observe(summary.asked, summary.took_part)
@@ -239,7 +239,7 @@ def replay(
             was_asked = np.isin(client_data.names, summary.asked).astype(np.int64)
             record(recorder, f, result, evaluation, {ASKED_COLUMN: was_asked})
 
-        run_rounds([f], trainer.engine, range(summary.t, summary.t + 1), report)
+        run_rounds([f], setup.engine, range(summary.t, summary.t + 1), report)
     result = agreement.tables(study, cell, recorder)
     return replace(result, records=result.records.drop(columns=ASKED_COLUMN)), f
 

@@ -24,7 +24,7 @@ from plfl.config.sharing import Scheme
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation, Evaluator, ForecastEvaluator
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.channel import Traffic
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
@@ -62,7 +62,7 @@ class PooledDataset(Dataset):
 class Fold:
     """Which clients train in a part of a cell, and which are scored."""
 
-    trainer: Trainer
+    setup: TrainingSetup
 
     members: Examples
     """The clients that train."""
@@ -77,20 +77,20 @@ class Fold:
     @cached_property
     def evaluator(self) -> Evaluator:
         """The evaluator of the models of this part on the `scored_clients`."""
-        return self.trainer.evaluator_of(self.scored_clients)
+        return self.setup.evaluator_of(self.scored_clients)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
         """The data of the members and of the scored clients, with the minibatches of a seed."""
         if seed not in self._data:
-            scored_data = self.trainer.client_data(seed, self.scored_clients)
+            scored_data = self.setup.client_data(seed, self.scored_clients)
             if self.scheme is None:
                 self._data[seed] = scored_data, scored_data
             else:
-                settings = self.trainer.study.federation
+                settings = self.setup.study.federation
                 if self.scheme.join == "raw":
                     settings = _pooled_settings(settings, len(self.scored_clients.clients))
                 self._data[seed] = (
-                    self.trainer.client_data(seed, self.members, settings),
+                    self.setup.client_data(seed, self.members, settings),
                     scored_data,
                 )
         return self._data[seed]
@@ -104,9 +104,9 @@ def _pooled_settings(settings: FederationSettings, client_count: int) -> Federat
     return settings.model_copy(update=changes | {"simulation": Simulation()})
 
 
-def make_folds(trainer: Trainer, cell: Cell) -> Iterator[Fold]:
+def make_folds(setup: TrainingSetup, cell: Cell) -> Iterator[Fold]:
     """The parts of a cell."""
-    study, dataset, fold = trainer.study, trainer.dataset, partial(Fold, trainer)
+    study, dataset, fold = setup.study, setup.dataset, partial(Fold, setup)
     if not isinstance(dataset, Dataset) or study.plan.is_alone(cell):
         yield fold(dataset, dataset)
         return
@@ -141,7 +141,7 @@ class FoldTraining:
         self.fold = fold
         self._joiner: Federation | None = None
         members, scored_data = fold.data(cell.seed)
-        self.dataset, federation = scored_data.dataset, partial(fold.trainer.federation, cell)
+        self.dataset, federation = scored_data.dataset, partial(fold.setup.federation, cell)
         if fold.scheme is not None:
             local_candidate = replace(candidate, server_opt=FedAvg(), method=FedOpt())
             self._joiner = federation(local_candidate, scored_data)

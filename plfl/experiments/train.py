@@ -15,7 +15,7 @@ from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.experiments.folds import Fold, FoldTraining, make_folds
 from plfl.experiments.recorder import Recorder
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.experiments.trials import Trial, TunedChoice, best_keys, choices
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import takes_time
@@ -74,7 +74,7 @@ def train(
     if not isinstance(state_examples, Mapping):
         state_examples = dict.fromkeys([cell.state for cell in cells], state_examples)
     maker = _TrialMaker(
-        Trainer.for_study(study, next(iter(state_examples.values()))), state_examples
+        TrainingSetup.for_study(study, next(iter(state_examples.values()))), state_examples
     )
     cells_by_settings: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -84,7 +84,7 @@ def train(
         for equal_cells in cells_by_settings.values()
         for trial in maker.make_trials(equal_cells)
     ]
-    _Training(maker.trainer, all_trials, progress, checkpoint).run()
+    _Training(maker.setup, all_trials, progress, checkpoint).run()
     last = study.federation.rounds
     choice_of_key = choices(all_trials, study.tuning.rounds or [last])
     best = best_keys(all_trials, choice_of_key)
@@ -115,7 +115,7 @@ def _with_totals(maker: "_TrialMaker", cell: Cell, result: CellResult) -> CellRe
     is_kept = study.task.forecasts and cell.seed == study.grid.seeds[0]
     if not (is_kept and result.models) or cell.sharing in study.plan.schemes.for_new:
         return result
-    evaluator = replace(maker.trainer, dataset=maker.state_examples[cell.state]).evaluator
+    evaluator = replace(maker.setup, dataset=maker.state_examples[cell.state]).evaluator
     totals = evaluator.totals(cell.sharing, result.models.get("local"))
     return replace(result, totals=totals)
 
@@ -123,9 +123,9 @@ def _with_totals(maker: "_TrialMaker", cell: Cell, result: CellResult) -> CellRe
 class _TrialMaker:
     """Makes the trials of cells. Trials with the same rounds share one training."""
 
-    def __init__(self, trainer: Trainer, state_examples: Mapping[str, Examples]):
-        """`state_examples`: the examples of each state, which the engine of the `trainer` reads."""
-        self.trainer, self.study, self.state_examples = trainer, trainer.study, state_examples
+    def __init__(self, setup: TrainingSetup, state_examples: Mapping[str, Examples]):
+        """`state_examples`: the examples of each state, which the engine of the `setup` reads."""
+        self.setup, self.study, self.state_examples = setup, setup.study, state_examples
         self._folds: dict[str, list[Fold]] = {}
         self._parts: dict[str, list[FoldTraining]] = {}
 
@@ -147,8 +147,8 @@ class _TrialMaker:
         trains_alone = study.plan.is_alone(cell)
         fold_key = f"{cell.state} {cell.sharing} {trains_alone}"
         if fold_key not in self._folds:
-            trainer = replace(self.trainer, dataset=self.state_examples[cell.state])
-            self._folds[fold_key] = list(make_folds(trainer, cell))
+            setup = replace(self.setup, dataset=self.state_examples[cell.state])
+            self._folds[fold_key] = list(make_folds(setup, cell))
         key = repr((fold_key, cell.seed, last_round, replace(trained_candidate, tuned_values=())))
         if key not in self._parts:
             self._parts[key] = [
@@ -181,7 +181,7 @@ def _retrain_chosen(
         state: examples.refit() if isinstance(examples, Dataset) else examples
         for state, examples in maker_of_choice.state_examples.items()
     }
-    maker = _TrialMaker(maker_of_choice.trainer, whole_histories)
+    maker = _TrialMaker(maker_of_choice.setup, whole_histories)
     final_trials: dict[tuple[Cell, TunedChoice], Trial] = {}
     first_trials: dict[Trial, Trial] = {}
     for trial in trials:
@@ -191,7 +191,7 @@ def _retrain_chosen(
                 final_trials[key] = maker.make_trial(trial.cells, trial.candidate, choice.rounds)
                 first_trials[final_trials[key]] = trial
     _Training(
-        maker.trainer, list(final_trials.values()), lambda t: None, checkpoint, is_final=True
+        maker.setup, list(final_trials.values()), lambda t: None, checkpoint, is_final=True
     ).run()
     for trial in final_trials.values():
         for recorder, choice_recorder in zip(
@@ -208,7 +208,7 @@ class _Training:
 
     def __init__(
         self,
-        trainer: Trainer,
+        setup: TrainingSetup,
         trials: list[Trial],
         progress: Callable[[int], None],
         checkpoint: Checkpoint | None,
@@ -216,8 +216,8 @@ class _Training:
     ):
         """Prepare a job. `is_final`: whether it trains the chosen candidates again, each trial to
         its own last round; then it continues from the checkpoint of the choice."""
-        self.trainer, self.trials, self.running = trainer, trials, trials
-        self.study, self.settings = trainer.study, trainer.study.federation
+        self.setup, self.trials, self.running = setup, trials, trials
+        self.study, self.settings = setup.study, setup.study.federation
         self.progress, self.checkpoint, self.is_final = progress, checkpoint, is_final
         chooses = self.study.plan.retrains and not is_final
         self.round_choices = self.study.tuning.rounds if chooses else []
@@ -229,9 +229,7 @@ class _Training:
             self.running = [trial for trial in self.trials if trial.last_round >= end]
             if after < end:
                 federations = [fold_training.federation for fold_training in self._parts]
-                run_rounds(
-                    federations, self.trainer.engine, range(after + 1, end + 1), self._report
-                )
+                run_rounds(federations, self.setup.engine, range(after + 1, end + 1), self._report)
                 after = end
 
     @property

@@ -15,7 +15,7 @@ from plfl.baselines.trees import MOST_ROWS, TreeBaseline
 from plfl.config.windows import Calendar, Lags, Level
 from plfl.data import sources
 from plfl.experiments.job_sizes import all_history, cost_of_step, local_steps, side_by_side
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.codecs.coder import blocks_of, most_bytes
 from plfl.federated.collectives.masked import most_bytes as most_tree_bytes
 from plfl.federated.secure.updates import sum_bytes
@@ -215,19 +215,19 @@ def measured_speed(study: Study) -> float:
     synthetic numbers with the first ClientOpt, for a fraction of a second."""
     torch.set_num_threads(study.compute.threads)
     dataset = sources.source_of(study.data).noise(study)
-    trainer = Trainer.for_study(study, dataset)
-    engine = trainer.engine
+    setup = TrainingSetup.for_study(study, dataset)
+    engine = setup.engine
     on_gpu = engine.device.type != "cpu"
-    first = trainer.network.initial(0).to(engine.device)
+    first = setup.network.initial(0).to(engine.device)
     if isinstance(method := study.hyperparameters.find_method(study.cells[0].method), Boosting):
-        data, layout = trainer.client_data(0, dataset), trainer.network.layout
+        data, layout = setup.client_data(0, dataset), setup.network.layout
         method.own_trees(data, layout, first[None], 1)  # puts the windows into bins
         beginning = time.process_time()
         method.own_trees(data, layout, first[None], 1)
         return 1 / max(time.process_time() - beginning, 1e-9)
     windows = torch.from_numpy(dataset.starts(0, "train"))
     optimiser = study.hyperparameters.find_client_opt(study.grid.client_opt[0])
-    objective = trainer.task.objective(study.federation.loss)
+    objective = setup.task.objective(study.federation.loss)
     all_parameters = torch.ones_like(first, dtype=torch.bool)
 
     def task(models: int, steps: int, size: int) -> LocalWork:

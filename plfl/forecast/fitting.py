@@ -24,7 +24,7 @@ from plfl.baselines.storage import baseline_arrays, fit_to_new, settings_of
 from plfl.config.federation import Calibration
 from plfl.data.dataset import Dataset, Split, held_out_rows
 from plfl.data.windows import Scaling, build_later, scaling_of_new
-from plfl.experiments.trainer import Trainer, network_of
+from plfl.experiments.training_setup import TrainingSetup, network_of
 from plfl.federated.calibration import calibrate
 from plfl.forecast.contents import AS_RECEIVED, Contents
 from plfl.methods.boosting import Boosting
@@ -63,7 +63,7 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
             ~shared_mask,
         )
     dataset = build_later(client, table, study.windows, scaling, are_for_training=True)
-    steps = OwnSteps(model.cell, Trainer.for_study(study, dataset), start, trained_parameters)
+    steps = OwnSteps(model.cell, TrainingSetup.for_study(study, dataset), start, trained_parameters)
     if epochs is None:
         is_as_received = is_all_shared and len(table) * model.interval < AS_RECEIVED
         epochs = 0 if is_as_received else steps.choose_passes()
@@ -111,7 +111,7 @@ class OwnSteps:
     """A meter with its readings, and the model from which it takes steps of its own."""
 
     cell: Cell
-    trainer: Trainer
+    setup: TrainingSetup
     start: NDArray[np.float32]
     """Parameters (P,)."""
     is_trained: NDArray[np.bool_]
@@ -121,20 +121,20 @@ class OwnSteps:
         """Parameters (1, P) after this number of passes over all windows."""
         if epochs == 0:
             return self.start[None]
-        return self._calibrate(self.trainer.series_dataset, epochs).cpu().numpy().astype(np.float32)
+        return self._calibrate(self.setup.series_dataset, epochs).cpu().numpy().astype(np.float32)
 
     def choose_passes(self) -> int:
         """The number in `PASSES` with the least error in the last fifth of the readings, at least a
         day, after training on the readings before it; 0 if there are too few."""
         part, task, engine = (
-            _with_held(self.trainer.series_dataset),
-            self.trainer.task,
-            self.trainer.engine,
+            _with_held(self.setup.series_dataset),
+            self.setup.task,
+            self.setup.engine,
         )
         first, cut = part.view.bounds[0, :2].tolist()
         if cut == first or not len(starts := part.starts(0, "validation")):
             return 0
-        if len(part.starts(0, "train")) < self.trainer.study.federation.batch_size:
+        if len(part.starts(0, "train")) < self.setup.study.federation.batch_size:
             return 0
         errors: dict[int, float] = {}
         for epochs in self._numbers:
@@ -148,7 +148,7 @@ class OwnSteps:
     @property
     def _numbers(self) -> list[int]:
         """The numbers of passes to try; of trees, those that are a meter's own."""
-        study = self.trainer.study
+        study = self.setup.study
         if not study.model.grows_trees:
             return [*PASSES]
         is_own = self.is_trained[study.plan.layout.mask(["head"])].all()
@@ -156,10 +156,10 @@ class OwnSteps:
         return [*range(leaf_limit + 1)]
 
     def _calibrate(self, dataset: Dataset, epochs: int) -> torch.Tensor:
-        study, engine = self.trainer.study, self.trainer.engine
+        study, engine = self.setup.study, self.setup.engine
         row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
         trained_mask = torch.from_numpy(self.is_trained).to(engine.device)
-        data = self.trainer.client_data(self.cell.seed, dataset)
+        data = self.setup.client_data(self.cell.seed, dataset)
         method = study.hyperparameters.find_method(self.cell.method)
         if isinstance(method, Boosting):
             number = min(epochs, self._numbers[-1])

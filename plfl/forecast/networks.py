@@ -10,7 +10,7 @@ from torch import nn
 
 from plfl.config.compute import Compute
 from plfl.data.dataset import Dataset
-from plfl.experiments.trainer import network_of
+from plfl.experiments.training_setup import network_of
 from plfl.study import Study
 from plfl.training.engines import make_engine
 

@@ -229,9 +229,9 @@ def add_up_mixture(
 
 def _evaluator(study: Study, dataset: Dataset) -> Any:  # whose type needs torch
     """What scores the models of a study on a dataset."""
-    from plfl.experiments.trainer import Trainer  # see `_trained_again`
+    from plfl.experiments.training_setup import TrainingSetup  # see `_trained_again`
 
-    return Trainer.for_study(study, dataset).evaluator
+    return TrainingSetup.for_study(study, dataset).evaluator
 
 
 def _choose_baselines(tables: Tables, state: str) -> list[str]:

@@ -20,7 +20,7 @@ from plfl.data.examples import Examples, on_one_table
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.job_sizes import COMMON_AXES
 from plfl.experiments.train import train
-from plfl.experiments.trainer import place_computation
+from plfl.experiments.training_setup import place_computation
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.training_jobs import training_code
 from plfl.results.records import TRAINED_FOLDER, RecordFiles

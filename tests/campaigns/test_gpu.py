@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl.experiments import trainer
+from plfl.experiments import training_setup
 from plfl.experiments.train import train
-from plfl.experiments.trainer import network_of
+from plfl.experiments.training_setup import network_of
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
@@ -124,7 +124,7 @@ def trained(of, device, monkeypatch, data=DATASET):
     def engine(_, network, data):
         return Stacked(network, data, device)
 
-    monkeypatch.setattr(trainer, "make_engine", engine)
+    monkeypatch.setattr(training_setup, "make_engine", engine)
     return {str(c): result.records for c, result in train(of, of.cells, data).items()}
 
 

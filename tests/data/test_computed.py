@@ -121,9 +121,9 @@ def test_engines_compute_rows_that_are_too_many_to_keep(
         monkeypatch.setattr("plfl.data.computed.MOST_BYTES_IN_MEMORY", most)
         task = make_task(network, Adam(), rows=3, dtype=torch.float32)
         task = changed(task, minibatches=Minibatches(minibatches))
-        trainer = engine(network, dataset, CPU)
-        trainer.train(task)
-        forecasts = trainer.predict(task.rows, starts)
+        setup = engine(network, dataset, CPU)
+        setup.train(task)
+        forecasts = setup.predict(task.rows, starts)
         results.append((task.rows, torch.cat(forecasts)))
     for rows, forecasts in results[1:]:
         assert torch.equal(rows, results[0][0]) and torch.equal(forecasts, results[0][1])

@@ -12,7 +12,7 @@ from plfl.base.errors import ConfigError
 from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.sources import build_dataset
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.experiments.workload import workload
 from plfl.results import words
 from plfl.results.records import CellResult
@@ -200,7 +200,7 @@ def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
         p1 = study(grid={"sharing": ["P1"], "seeds": [1]})
         (members,) = plain(p1, whole.select(others), 6, [1], "P1")
         assert members.models is not None
-        evaluator = Trainer.for_study(own_study, data.refit()).evaluator
+        evaluator = TrainingSetup.for_study(own_study, data.refit()).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
         scores = evaluator.score_models(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]
@@ -231,7 +231,7 @@ def test_a_new_client_knows_its_last_weeks_and_receives_what_the_others_trained(
     for late, others in (([0, 2], [1, 3]), ([1, 3], [0, 2])):
         members = plain(own_study, dataset.refit().select(np.array(others)), 6, [1], "P1")[0]
         assert members.models is not None
-        evaluator = Trainer.for_study(own_study, week).evaluator
+        evaluator = TrainingSetup.for_study(own_study, week).evaluator
         row = members.models["global"][:1].repeat(4, axis=0)
         scores = evaluator.score_models(torch.from_numpy(row), None).scores
         wanted = scores[scores["split"] == "test"].set_index("client")["mase"]

@@ -10,9 +10,9 @@ import torch
 import yaml
 
 from plfl.data.windows import build
-from plfl.experiments import trainer
+from plfl.experiments import training_setup
 from plfl.experiments.train import train
-from plfl.experiments.trainer import network_of
+from plfl.experiments.training_setup import network_of
 from plfl.experiments.workload import workload
 from plfl.study import Study
 from plfl.training.stacked import Stacked
@@ -76,7 +76,7 @@ def test_the_guides_example_agrees_with_autograd(guide, monkeypatch):
     engines: list[Any] = [Stacked, Reference]
     for engine in engines:
         monkeypatch.setattr(
-            trainer, "make_engine", lambda _, *arguments, kind=engine: kind(*arguments, CPU)
+            training_setup, "make_engine", lambda _, *arguments, kind=engine: kind(*arguments, CPU)
         )
         records = pd.concat(
             [r.records for r in train(own_study, own_study.cells, DATASET).values()]

@@ -10,7 +10,7 @@ import torch
 from plfl.base.errors import ConfigError, DataError, ResultsError
 from plfl.experiments.start import read_start
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.federation import Federation
 from plfl.forecast.contents import describe
 from plfl.results.records import Models, write_models
@@ -39,8 +39,8 @@ def starting(path: Path, **blocks: Any) -> Study:
 
 def federation(study: Study, sharing: str, **keys: Any) -> Federation:
     cell = next(cell for cell in study.cells if cell.sharing == sharing)
-    trainer = Trainer.for_study(study, tiny.dataset(2, 300))
-    return trainer.federation(cell, study.plan.candidates(cell)[0])
+    setup = TrainingSetup.for_study(study, tiny.dataset(2, 300))
+    return setup.federation(cell, study.plan.candidates(cell)[0])
 
 
 @pytest.mark.parametrize("sharing", ["P1", "P2", "P3"])

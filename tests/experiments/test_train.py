@@ -14,7 +14,7 @@ from plfl.data.dataset import Dataset
 from plfl.data.examples import on_one_table
 from plfl.experiments import train as experiment
 from plfl.experiments.train import train
-from plfl.experiments.trainer import network_of
+from plfl.experiments.training_setup import network_of
 from plfl.experiments.workload import workload
 from plfl.report import reporting
 from plfl.study import Study

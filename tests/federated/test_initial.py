@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.federation import Federation
 from plfl.layout import head_mask
 from plfl.study import Study
@@ -15,8 +15,8 @@ from tests.helpers import tiny
 def federation(study: Study, sharing: str, clients: int = 3) -> Federation:
     """The first cell of a sharing scheme, before round 1."""
     cell = next(cell for cell in study.cells if cell.sharing == sharing)
-    trainer = Trainer.for_study(study, tiny.dataset(clients))
-    return trainer.federation(cell, study.plan.candidates(cell)[0])
+    setup = TrainingSetup.for_study(study, tiny.dataset(clients))
+    return setup.federation(cell, study.plan.candidates(cell)[0])
 
 
 def of(initial: str, **blocks: Any) -> Study:
@@ -48,8 +48,8 @@ def test_the_draw_of_a_client_depends_on_its_name_and_the_seed() -> None:
     few, many = (federation(study, "P3", clients) for clients in (2, 3))
     assert torch.equal(few.local, many.local[:2])
     (other,) = [cell for cell in study.cells if str(cell) == str(study.cells[-1])]
-    trainer = Trainer.for_study(study, tiny.dataset())
-    reseeded = trainer.federation(other, study.plan.candidates(other)[0])
+    setup = TrainingSetup.for_study(study, tiny.dataset())
+    reseeded = setup.federation(other, study.plan.candidates(other)[0])
     assert (reseeded.local != many.local).any(1).all()
 
 

@@ -10,7 +10,7 @@ import torch
 
 from plfl.base.errors import ConfigError
 from plfl.config.federation import FederationSettings
-from plfl.experiments.trainer import Trainer, network_of
+from plfl.experiments.training_setup import TrainingSetup, network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.federated.session import Session
@@ -158,7 +158,7 @@ def test_a_round_continues_the_passes_of_the_one_before() -> None:
     study = make_study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1, "batches": "epoch"})
     seen: list[np.ndarray[Any, Any]] = []
 
-    data = Trainer.for_study(study, make_images(study)).client_data(0)
+    data = TrainingSetup.for_study(study, make_images(study)).client_data(0)
     for t in (1, 2):
         for i, steps in enumerate(data.steps(torch.arange(10)).tolist()):
             drawn = data.minibatch_starts(torch.tensor([i]), t, steps).flatten()
@@ -169,9 +169,9 @@ def test_a_round_continues_the_passes_of_the_one_before() -> None:
 
 def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
     study = make_study(data=UNEQUAL)
-    trainer = Trainer.for_study(study, make_images(study))
-    data, clients = trainer.client_data(0), torch.arange(3)
-    rows = trainer.network.initial(0).repeat(3, 1)
+    setup = TrainingSetup.for_study(study, make_images(study))
+    data, clients = setup.client_data(0), torch.arange(3)
+    rows = setup.network.initial(0).repeat(3, 1)
     together = data.gradients(rows, clients, 1, torch.tensor([1, 3, 2]))
     for i, steps in enumerate((1, 3, 2)):
         alone = data.gradients(rows[i : i + 1], clients[i : i + 1], 1, steps)
@@ -180,9 +180,9 @@ def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
 
 def test_gradients_at_the_start_are_those_of_the_minibatches_that_are_not_skipped() -> None:
     study = make_study()
-    trainer = Trainer.for_study(study, make_images(study))
-    data, clients = trainer.client_data(0), torch.arange(3)
-    rows = trainer.network.initial(0).repeat(3, 1)
+    setup = TrainingSetup.for_study(study, make_images(study))
+    data, clients = setup.client_data(0), torch.arange(3)
+    rows = setup.network.initial(0).repeat(3, 1)
     first, all_three = (steps * data.gradients(rows, clients, 1, steps) for steps in (1, 3))
     for steps in (2, torch.tensor([2, 2, 2])):
         found = data.gradients(rows, clients, 1, steps, skip=1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.federation import Federation
 from plfl.federated.round import run_rounds
 from plfl.study import Study
@@ -37,7 +37,9 @@ def test_the_plain_round_equals_the_engines(sharing: str, engine: str) -> None:
         server_opt={"fedavg": {"lr": 1.0}},
     )
     dataset, cell = tiny.dataset(), study.cells[0]
-    federation = Trainer.for_study(study, dataset).federation(cell, study.plan.candidates(cell)[0])
+    federation = TrainingSetup.for_study(study, dataset).federation(
+        cell, study.plan.candidates(cell)[0]
+    )
     mask = torch.from_numpy(study.plan.layout.mask(study.plan.schemes.patterns[sharing]))
     run_rounds = runpy.run_path(str(PLAIN))["run_rounds"]
     plain = list(run_rounds(study, dataset, mask, cell.seed))

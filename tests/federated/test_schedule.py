@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plfl.base.errors import ConfigError
 from plfl.config.federation import Schedule
-from plfl.experiments import trainer
+from plfl.experiments import training_setup
 from plfl.experiments.train import train
 from plfl.methods.fine_tuning import FineTuning
 from plfl.optimizers.client import ClientOpt, available
@@ -102,7 +102,7 @@ def test_every_engine_has_the_same_rates(client_opt, monkeypatch):
     engines: list[Any] = [Reference, Stacked, *([] if unavailable_reason() else [Fused])]
     for engine in engines:
         make = lambda _, *of, kind=engine: kind(*of, torch.device("cpu"))  # noqa: E731
-        monkeypatch.setattr(trainer, "make_engine", make)
+        monkeypatch.setattr(training_setup, "make_engine", make)
         (result,) = train(study, study.cells, dataset).values()
         expected = result.records if expected is None else expected
         pd.testing.assert_frame_equal(result.records, expected, rtol=1e-4)

@@ -13,7 +13,7 @@ from plfl.baselines import catalogue
 from plfl.baselines.fitting import fit
 from plfl.baselines.storage import settings_of
 from plfl.data.dataset import Dataset
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.forecast.backtest import FORECASTS, pairs, score_pairs
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import (
@@ -183,7 +183,7 @@ def test_a_mixture_has_the_errors_of_each_clients_forecaster(history: int | None
     parameters = {"P1": models.astype(np.float32)}
     names = {"a": "ridge", "b": "naive_day", "c": "P1"}
     mixture = add_up_mixture(study, dataset, names, parameters, packed)
-    evaluator = Trainer.for_study(study, dataset).evaluator
+    evaluator = TrainingSetup.for_study(study, dataset).evaluator
     expected = Totals([IN_USE], dataset.horizons)
     for i, name in enumerate(names.values()):
         if name == "P1":

@@ -7,7 +7,7 @@ import pandas as pd
 
 import plfl
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.forecast.contents import describe
 from plfl.results.records import CellResult, write_models
 from plfl.study import Study
@@ -67,7 +67,7 @@ def write_models_of(study: Study, file: Path) -> CellResult:
     dataset = plfl.load_dataset(study, "XX")
     result = train(study, [cell], dataset)[cell]
     assert result.models is not None
-    widths = Trainer.for_study(study, dataset).evaluator.widths(result.models)
+    widths = TrainingSetup.for_study(study, dataset).evaluator.widths(result.models)
     write_models(file, result.models, describe(study, cell, dataset, widths))
     TRAININGS[study.model_dump_json()] = result, file.read_bytes()
     return result

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from plfl.data.windows import build
-from plfl.experiments.trainer import network_of
+from plfl.experiments.training_setup import network_of
 from plfl.federated.client_data import ClientData
 from plfl.layout import head_mask
 from plfl.training.stacked import Stacked

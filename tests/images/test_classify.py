@@ -12,7 +12,7 @@ import torch
 
 from plfl import methods
 from plfl.base.errors import ConfigError
-from plfl.experiments import trainer
+from plfl.experiments import training_setup
 from plfl.experiments.train import train
 from plfl.interfaces.method import Sizes
 from plfl.training.stacked import Stacked
@@ -70,7 +70,7 @@ def test_the_stacked_engine_agrees_with_pytorch(method, monkeypatch):
     """All rows at once, with projected features for MOON, against modules one after the other."""
 
     def of(method: str, engine: Callable[..., Engine]) -> pd.DataFrame:
-        monkeypatch.setattr(trainer, "make_engine", lambda _, *given: engine(*given, CPU))
+        monkeypatch.setattr(training_setup, "make_engine", lambda _, *given: engine(*given, CPU))
         options = {"moon": {"features": "penultimate", "mu": 5.0}}
         given = {"client_opt": {"sgd": {"lr": 0.1}}, "method": options}
         blocks = {"model": {"projection": 4}}
@@ -154,7 +154,7 @@ def test_images_that_are_read_in_parts_stay_in_order(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("plfl_images.evaluation.IMAGES_PER_PASS", 7)
     study = make_study()
     data = make_images(study)
-    network = trainer.network_of(study, study.plan.window_shape)
+    network = training_setup.network_of(study, study.plan.window_shape)
     evaluator = CommonEvaluator(data, Knowing(network, data, CPU))
     federation: Any = SimpleNamespace(client_data=SimpleNamespace(dataset=data))
     scores = evaluator.score_round(federation, torch.zeros(10, 1), is_last=False).scores

@@ -15,7 +15,7 @@ from plfl.config.windows import Windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer, place_computation
+from plfl.experiments.training_setup import TrainingSetup, place_computation
 from plfl.experiments.workload import workload
 from plfl.federated.channel import Channel
 from plfl.federated.collectives.message_layout import SETTINGS
@@ -76,12 +76,12 @@ def scores(result: CellResult, model: str = "local") -> float:
 def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective: str) -> None:
     own_study = study(federation={"loss": loss}, grid={"sharing": ["P1"]})
     models = trained(own_study)["P1"].models
-    trainer = Trainer.for_study(own_study, data())
+    setup = TrainingSetup.for_study(own_study, data())
     starts = [data().starts(i, "train") for i in range(3)]
-    both = [trainer.engine.inputs(torch.from_numpy(s)[None])[:2] for s in starts]  # type: ignore[attr-defined]
+    both = [setup.engine.inputs(torch.from_numpy(s)[None])[:2] for s in starts]  # type: ignore[attr-defined]
     x = np.concatenate([np.hstack([a[0].flatten(1), b[0]]) for a, b in both])
     y = np.concatenate([data().targets[s + data().look_back - 1] for s in starts])
-    public = trainer.client_data(10).public_values(BINS).astype(np.float32)
+    public = setup.client_data(10).public_values(BINS).astype(np.float32)
     given = SETTINGS | {"objective": objective, "num_leaves": 7, "learning_rate": 0.3}
     given["alpha"] = 1  # where Huber's loss becomes linear
     pooled = lightgbm.Dataset(
@@ -90,7 +90,7 @@ def test_shared_trees_are_those_of_lightgbm_on_pooled_rows(loss: str, objective:
     alone = lightgbm.train(given | {"max_bin": BINS}, pooled, 6)
     for i, own in enumerate(starts):
         row = torch.from_numpy(models["local"][i : i + 1])
-        (found,) = trainer.engine.predict(row, [torch.from_numpy(own)])
+        (found,) = setup.engine.predict(row, [torch.from_numpy(own)])
         first = sum(map(len, starts[:i]))
         expected = alone.predict(x[first : first + len(own)])
         np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -143,7 +143,11 @@ def test_a_client_that_drops_out_scores_the_tree_of_the_others(
 
     def forester() -> TreeGrower:
         return TreeGrower(
-            Trainer.for_study(own_study, data()).client_data(1), own_study.plan.layout, 7, 0.3, BINS
+            TrainingSetup.for_study(own_study, data()).client_data(1),
+            own_study.plan.layout,
+            7,
+            0.3,
+            BINS,
         )
 
     grown = forester()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from plfl.base.errors import ConfigError
-from plfl.experiments.trainer import network_of
+from plfl.experiments.training_setup import network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.interfaces.method import ClusterState, Method

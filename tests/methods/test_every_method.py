@@ -12,9 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.experiments import trainer
+from plfl.experiments import training_setup
 from plfl.experiments.train import train
-from plfl.experiments.trainer import network_of
+from plfl.experiments.training_setup import network_of
 from plfl.federated.federation import Federation
 from plfl.methods import available
 from plfl.optimizers.client import ClientOpt
@@ -262,7 +262,9 @@ def test_every_engine_takes_the_steps_of_a_routine(name, monkeypatch):
     engines: list[Any] = [Reference, Stacked, *([] if unavailable_reason() else [Fused])]
     expected: pd.DataFrame | None = None
     for engine in engines:
-        monkeypatch.setattr(trainer, "make_engine", lambda _, *of, kind=engine: kind(*of, CPU))
+        monkeypatch.setattr(
+            training_setup, "make_engine", lambda _, *of, kind=engine: kind(*of, CPU)
+        )
         (result,) = train(study, study.cells, DATASET).values()
         expected = result.records if expected is None else expected
         pd.testing.assert_frame_equal(result.records, expected, rtol=1e-4)

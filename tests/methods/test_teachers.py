@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.experiments.train import train
-from plfl.experiments.trainer import federation_of, network_of
+from plfl.experiments.training_setup import federation_of, network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.local_training import broadcast
 from plfl.federated.session import Session

@@ -11,7 +11,7 @@ from torch import nn
 from plfl.base.errors import ConfigError
 from plfl.experiments.folds import OBSERVED, FoldTraining, make_folds
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer, network_of
+from plfl.experiments.training_setup import TrainingSetup, network_of
 from plfl.experiments.workload import measured_speed
 from plfl.federated.round import run_rounds
 from plfl.study import Study
@@ -27,8 +27,8 @@ DATASET = tiny.dataset()
 
 def part_of(of: Study) -> FoldTraining:
     """The first part of the study's only cell, before its first round."""
-    trainer, cell = Trainer.for_study(of, DATASET), of.cells[0]
-    return FoldTraining(cell, of.plan.candidates(cell)[0], next(iter(make_folds(trainer, cell))))
+    setup, cell = TrainingSetup.for_study(of, DATASET), of.cells[0]
+    return FoldTraining(cell, of.plan.candidates(cell)[0], next(iter(make_folds(setup, cell))))
 
 
 def trained(part: FoldTraining) -> torch.Tensor:

@@ -14,7 +14,7 @@ from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.interfaces.baseline import FitSettings
 from plfl.study import Study
 from plfl.tasks import conformal
@@ -131,7 +131,7 @@ def test_intervals_of_forecasts_are_those_of_a_plain_computation(horizons):
     dataset = build(tiny.tables(rows=800), own_study.windows)
     (cell,) = own_study.cells[:1]
     (result,) = train(own_study, [cell], dataset).values()
-    evaluator = Trainer.for_study(own_study, dataset).evaluator
+    evaluator = TrainingSetup.for_study(own_study, dataset).evaluator
     for i, rows in enumerate(result.models["local"]):
         outputs = evaluator.engine.predict(torch.from_numpy(rows)[None], [evaluator.starts[i]])
         starts = evaluator.starts[i].numpy()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from plfl.data.dataset import Dataset
-from plfl.experiments import trainer
+from plfl.experiments import training_setup
 from plfl.experiments.train import train
 from plfl.models.lstm_mlp_network import LstmMlpNetwork
 from plfl.study import Study
@@ -32,7 +32,7 @@ def trained(
             stacked.repeat = lambda step, times: [step() for _ in range(times)]
         return stacked
 
-    monkeypatch.setattr(trainer, "make_engine", engine)
+    monkeypatch.setattr(training_setup, "make_engine", engine)
     results = train(of, of.cells, DATASET)
     return {str(cell): result.records for cell, result in results.items()}
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from plfl.base.errors import PlflError
-from plfl.experiments import trainer
+from plfl.experiments import training_setup
 from plfl.experiments.train import train
 from plfl.training.gpu import Memory
 from plfl.training.stacked import Stack, Stacked
@@ -71,7 +71,7 @@ def test_a_study_trains_in_blocks_that_fit(monkeypatch):
             engine.memory = memory
             return engine
 
-        monkeypatch.setattr(trainer, "make_engine", engine)
+        monkeypatch.setattr(training_setup, "make_engine", engine)
         return train(study, study.cells, tiny.dataset())
 
     small = Pretended(monkeypatch, 50)

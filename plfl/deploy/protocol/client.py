@@ -40,7 +40,7 @@ from plfl.deploy.protocol.endpoints import (
     as_row,
     rows_as_arrays,
 )
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.channel import Check, OtherMachines
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.codecs.coder import Direction
@@ -139,7 +139,7 @@ class DeployedClient:
         self._f: Federation | None = None
         self._round = 0
         self._limits: Limits | None = None
-        self._trainer: Trainer | None = None
+        self._trainer: TrainingSetup | None = None
         self._talk: _Talk | None = None
 
     def answer(self, data: bytes) -> bytes:
@@ -262,7 +262,7 @@ class DeployedClient:
         t, last_round = int(about["round"]), int(about["from"])
         f.begin_round(t)
         own_cohort = Cohort(f, t, f.everyone, are_staying=True)
-        (cohort,) = train_cohorts([own_cohort], self.trainer.engine)
+        (cohort,) = train_cohorts([own_cohort], self.setup.engine)
         facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.steps_taken[0])}
         if f.adds_masked and self._talk is not None:
             self._talk.facts = facts  # the client may be gone after its numbers have arrived
@@ -283,7 +283,7 @@ class DeployedClient:
         if f.channel.shared_count:
             sent_row = arrays_as_rows(message.arrays)[0]
             global_models = f.models(f.everyone, sent_row[None].to(f.local.device))
-        evaluation = self.trainer.evaluator.score_federation(f, global_models)
+        evaluation = self.setup.evaluator.score_federation(f, global_models)
         self._keep_model(f, global_models, evaluation.widths)
         return {"scores": evaluation.scores.to_dict("records")}, {}
 
@@ -301,7 +301,7 @@ class DeployedClient:
             model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
         }
         model_widths = {model: widths for model, widths in widths.items() if model in models}
-        about = describe(self.study, self.cell, self.trainer.series_dataset, model_widths)
+        about = describe(self.study, self.cell, self.setup.series_dataset, model_widths)
         with private(self.folder / self._run[0] / CLIENT_MODEL_FILE) as temporary:
             write_models_in_place(temporary, models, about)
 
@@ -312,7 +312,7 @@ class DeployedClient:
         if self._f is None or self._round != wanted_round:
             rates = agreement.candidate(self.study, self.cell)
             size = self.study.data.clients_of(self.cell.state)
-            self._f = self.trainer.federation(self.cell, rates, size=size)
+            self._f = self.setup.federation(self.cell, rates, size=size)
             self._round = wanted_round
             secrets = None if self._f.channel.secrets is None else SystemSecrets()
             self._f.channel = ClientChannel(
@@ -337,10 +337,10 @@ class DeployedClient:
         return self._f
 
     @property
-    def trainer(self) -> Trainer:
-        """The trainer on this building's data, which are scaled by the agreed limits."""
+    def setup(self) -> TrainingSetup:
+        """The setup on this building's data, which are scaled by the agreed limits."""
         if self._trainer is None:
-            self._trainer = Trainer.for_study(self.study, self._dataset())
+            self._trainer = TrainingSetup.for_study(self.study, self._dataset())
         return self._trainer
 
     def _dataset(self) -> Dataset:

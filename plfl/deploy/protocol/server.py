@@ -64,7 +64,7 @@ from plfl.deploy.protocol.rounds import (
 )
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
-from plfl.experiments.trainer import federation_of, network_of
+from plfl.experiments.training_setup import federation_of, network_of
 from plfl.federated.channel import Channel, Check, MaskedSum, OtherMachines, read_sum, sum_fields
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.codecs.coder import Direction

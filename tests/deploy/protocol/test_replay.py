@@ -7,7 +7,7 @@ from plfl import methods
 from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.endpoints import Message
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.forecast import model as forecast_model
 from plfl.forecast.contents import describe
 from plfl.optimizers import server as servers
@@ -90,7 +90,7 @@ def test_clients_keep_models_that_forecast(blocks, tmp_path):
     cell = by_split(own_study)["P2"]
     Deployment(own_study, cell, tmp_path / "own").run()
     kept = train(own_study, [cell], dataset(own_study))[cell].models
-    widths = Trainer.for_study(own_study, dataset(own_study)).evaluator.widths(kept)
+    widths = TrainingSetup.for_study(own_study, dataset(own_study)).evaluator.widths(kept)
     write_models(
         tmp_path / "all.safetensors", kept, describe(own_study, cell, dataset(own_study), widths)
     )

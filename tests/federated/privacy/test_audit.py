@@ -8,7 +8,7 @@ import pytest
 from benchmarks.privacy.attacks import kind, membership, sender
 from benchmarks.privacy.canaries import Audited, Canaries, audit, lower_bound, verdict
 from plfl.base.errors import PlflError
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.privacy.accounting import epsilon_of
 from plfl.optimizers.client.sgd import Sgd
@@ -85,10 +85,8 @@ def test_canaries_count_in_a_bound_that_adapts():
         federation={"privacy": {"clip": 0.1, "quantile": 0.5}},
     )
     (cell,) = study.cells
-    trainer = Trainer.for_study(study, tiny.dataset())
-    federation = trainer.federation(
-        cell, study.plan.combinations.untuned_candidate(cell.combination)
-    )
+    setup = TrainingSetup.for_study(study, tiny.dataset())
+    federation = setup.federation(cell, study.plan.combinations.untuned_candidate(cell.combination))
     privacy = Audited(federation, 40)
     privacy.mean(1, federation.x0.new_zeros(0, len(federation.x0)))
     assert privacy.excess_within(federation.x0.new_zeros(0)) == privacy.canaries.is_in.sum() / 2

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
+from plfl.experiments.training_setup import TrainingSetup
 from plfl.federated.channel import read_sum, sum_fields, with_check
 from plfl.federated.privacy.mechanism import clip_updates
 from plfl.federated.secure.updates import (
@@ -140,9 +140,9 @@ def test_too_little_noise_is_refused_before_training() -> None:
     study = tiny.study(
         data={"clients": 4}, grid={"sharing": ["P1"]}, federation={"privacy": privacy}, **MASKED
     )
-    trainer, cell = Trainer.for_study(study, tiny.dataset(4)), study.cells[0]
+    setup, cell = TrainingSetup.for_study(study, tiny.dataset(4)), study.cells[0]
     with pytest.raises(ConfigError, match=r"federation.privacy.noise: .* steps of the grid"):
-        trainer.federation(cell, study.plan.candidates(cell)[0])
+        setup.federation(cell, study.plan.candidates(cell)[0])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from plfl.training.work import Engine
 
 
 @dataclass(frozen=True)
-class Trainer:
+class TrainingSetup:
     """A study's model and engine on one dataset."""
 
     study: Study
@@ -35,7 +35,7 @@ class Trainer:
     engine: Engine
 
     @classmethod
-    def for_study(cls, study: Study, dataset: Examples) -> Trainer:
+    def for_study(cls, study: Study, dataset: Examples) -> TrainingSetup:
         """The model and the engine of a study."""
         network = network_of(study, dataset.shape)
         return cls(study, dataset, network, make_engine(place_computation(study), network, dataset))
