@@ -21,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import psutil  # type: ignore[import-untyped]
 import yaml
 
@@ -250,9 +251,10 @@ class Job:
 
         Checkpoint.save = saved  # type: ignore[method-assign, assignment]
         names = [str(path.relative_to(self.study.folder)) for path in self.outputs]
+        names_by_kind = np.reshape(names, (3, -1)).tolist()
         stub = SimpleNamespace(
             input=SimpleNamespace(datasets=[self.dataset.relative_to(self.study.folder)]),
-            output=SimpleNamespace(records=names[: len(self.parsed.cells)]),
+            output=SimpleNamespace(**dict(zip(RecordFiles._fields, names_by_kind, strict=True))),
             log=[str(self.log.relative_to(self.study.folder))],
             wildcards=Wildcards(state=self.state, sharing=self.parsed.grid.sharing[0]),
             config=self.study.config,
