@@ -16,7 +16,7 @@ from plfl.base.errors import DataError
 from plfl.cli.main import main
 from plfl.config.meters import Meters
 from plfl.data import sources
-from plfl.data.meters import read_files
+from plfl.data.meters import read_files, stamps
 from plfl.data.meters.exports import Exports
 from plfl.first_study.meters import recognise
 from plfl.study import Study
@@ -637,6 +637,21 @@ def test_times_of_day_over_midnight_are_refused(tmp_path: Path) -> None:
 def test_formats_of_stamps_are_found_out(bring: Callable[..., Exports], form: str) -> None:
     lines = text(hours(), loads(), form=form)
     same(load(bring("a.csv", ["time,load", *lines])), hours(), loads())
+
+
+def test_stamps_are_parsed_to_find_their_format_and_to_read_them(
+    bring: Callable[..., Exports], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As text of Python, of which pandas would make Arrow's, and back, for each pattern."""
+    kinds, parse = [], stamps._parse_times
+
+    def parse_times(cells: pd.Series, form: str) -> pd.Series:
+        kinds.extend([cells.dtype] * (len(cells) == ROWS))
+        return parse(cells, form)
+
+    monkeypatch.setattr(stamps, "_parse_times", parse_times)
+    bring("a.csv", ["time,load", *text(hours("2021-02-01 01:00"), loads(), form="%d.%m.%Y %H:%M")])
+    assert kinds == [object, object]
 
 
 def test_stamps_of_whole_days_may_be_starts(bring: Callable[..., Exports], tmp_path: Path) -> None:

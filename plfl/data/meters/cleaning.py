@@ -349,7 +349,8 @@ def rows_in_utc(
     load = piece.readings[name]
     stamps = pd.DatetimeIndex(piece.times.stamps.loc[load.index])
     walls = stamps.tz_localize(None) + (piece.times.offset or timedelta(0))
-    rows = piece.inputs.assign(_load=load, _line=load.index, _wall=walls, _lone=False)
+    columns = {**piece.inputs, "_load": load, "_line": load.index, "_wall": walls, "_lone": False}
+    rows = pd.DataFrame(columns, load.index)
     steps = np.diff(stamps.asi8)
     if (steps < 0).sum() > (steps > 0).sum():
         changes["newest first"] += len(stamps)
@@ -399,7 +400,8 @@ def rows_in_utc(
         rows["_load"] = rows["_load"].mask(moments.duplicates)
         change = "readings of the repeated hour, whose order is lost, made gaps"
         changes[change] += int(moments.duplicates.sum())
-    return rows.set_axis(moments.utc)[has_instant]
+    rows = rows.set_axis(moments.utc)
+    return rows if has_instant.all() else rows[has_instant]
 
 
 def _order_of_files(pieces: Sequence[Piece], parts: Sequence[pd.DataFrame]) -> list[int]:
@@ -874,7 +876,10 @@ class _Readings:
         The last weather holds for up to `max_gap` minutes, so that the newest loads are not lost.
         An input without values is refused if it `is_needed`.
         """
-        inputs = self.rows[list(self.place.pieces[0].inputs)]
+        roles = list(self.place.pieces[0].inputs)
+        if weather is None and not roles:
+            return pd.DataFrame(index=index, columns=self.rows.columns[:0])
+        inputs = self.rows[roles]
         if self.raw != self.target:
             inputs = inputs.groupby(self._rows_of(inputs.index)).mean()
         inputs = inputs.reindex(index)

@@ -33,6 +33,7 @@ from plfl.data.meters.quantities import without_unit
 from plfl.data.meters.questions import choices, column_key, question
 from plfl.data.meters.shapes import columns_of_day, names_hours, simplify
 from plfl.data.meters.stamps import (
+    HOURS_AND_MINUTES,
     SIGNED_OFFSET,
     are_local,
     are_of_zone,
@@ -48,6 +49,8 @@ from plfl.data.meters.tables import DATE_AT_BEGINNING, DATE_DIGITS, DATE_SPAN, R
 from plfl.data.meters.vocabulary import WORDS
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?")
+_CLOCK_WITH_POINT = re.compile(r"(?:[01]?\d|2[0-4])\.[0-5]\d")
+_NO_MIDNIGHT = re.compile(r"\d:\d\d(?!:?\d*$)|[1-9]\d?:\d\d|0\d:\d[1-9]")
 _OF_QUERY = ("_start", "_stop")
 """Columns of InfluxDB with the span of the whole query."""
 _MOST_QUALITIES = 12
@@ -569,13 +572,12 @@ def _start_column(names: Sequence[str]) -> str | None:
 
 def has_clock(column: pd.Series) -> bool:
     """Whether a column of dates has times of day other than midnight."""
-    clock = r"\d:\d\d(?!:?\d*$)|[1-9]\d?:\d\d|0\d:\d[1-9]"
-    return column.dtype.kind == "M" or bool(column.astype(str).str.contains(clock).any())
+    return column.dtype.kind == "M" or any(map(_NO_MIDNIGHT.search, map(str, column.unique())))
 
 
-def _sample(column: pd.Series) -> pd.Series:
-    text = as_text(column.head(200))
-    return text[text != ""]
+def _sample(column: pd.Series) -> list[str]:
+    """The first cells of a column that have a value, as text."""
+    return [cell for cell in as_text(column.head(200)).tolist() if cell]
 
 
 def _is_time(table: RawTable, name: str) -> bool:
@@ -587,7 +589,7 @@ def _is_time(table: RawTable, name: str) -> bool:
     if column.dtype.kind in "fb":
         return False
     text = _sample(column)
-    if not len(text):
+    if not text:
         return False
     digits = share_of_cells(text, DATE_DIGITS.fullmatch) > 0.5
     if column.dtype.kind in "iu" or digits:
@@ -610,14 +612,13 @@ def _is_clock(table: RawTable, name: str) -> bool:
     if name in table.plain and not names_hours(name):
         return False
     column = table.cells[name]
-    if column.dtype.kind in "fbM":
+    if column.dtype.kind in "fbM" or not (text := _sample(column)):
         return False
-    text = _sample(column)
-    if names_hours(name) and text.str.fullmatch(r"\d{1,4}").all():
-        numbers = text.astype(int)
-        return bool(len(text) and numbers.max() <= 2400 and (numbers % 100 < 60).all())
-    if names_hours(name) and text.str.fullmatch(r"(?:[01]?\d|2[0-4])\.[0-5]\d").all():
-        return bool(len(text))
+    if names_hours(name) and all(map(HOURS_AND_MINUTES.fullmatch, text)):
+        numbers = [*map(int, text)]
+        return max(numbers) <= 2400 and all(number % 100 < 60 for number in numbers)
+    if names_hours(name) and all(map(_CLOCK_WITH_POINT.fullmatch, text)):
+        return True
     return share_of_cells(text, _CLOCK.fullmatch) > 0.5
 
 
@@ -659,13 +660,13 @@ def _refuse_other_things(table: RawTable, meters: Meters) -> None:
 
 def _kinds_by_column(table: RawTable) -> dict[str, list[str]]:
     """The different values of the columns of words that have few."""
-    return {
-        column: [str(value) for value in as_text(table.cells[column]).unique()]
-        for column in map(str, table.cells)
-        if column not in table.plain
-        and table.cells[column].dtype.kind == "O"
-        and len(table.cells[column].unique()) <= _MOST_KINDS
-    }
+    kinds = {}
+    for column in map(str, table.cells):
+        if column not in table.plain and table.cells[column].dtype.kind == "O":
+            values = table.cells[column].drop_duplicates()
+            if len(values) <= _MOST_KINDS:
+                kinds[column] = list(dict.fromkeys(as_text(values).tolist()))
+    return kinds
 
 
 def _name(

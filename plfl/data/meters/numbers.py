@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,8 @@ from plfl.config.error_messages import write_value
 from plfl.config.meters import Meters
 from plfl.data.meters.tables import MISSING, THOUSANDS, WHOLE_NUMBER, RawTable
 
-_GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
+_GROUPS = re.compile(r"(?<=\d)[\s'\u00a0\u202f](?=\d)")  # between thousands, never decimal
+_NUMBER = re.compile(r"[+-]?[\d.,]*\d[\d.,]*(?:e[+-]?\d+)?")
 
 _SEVERAL_MARKS = r"[+-]?\d{1,3}(?:([.,])\d{3})(?:\1\d{3})+"
 """A number with the same mark at all its thousands, of which it has several."""
@@ -31,11 +32,10 @@ def is_number(table: RawTable, name: str) -> bool:
     if column.dtype.kind in "Mb":
         return False
     for rows in (2000, len(column)):  # mostly, the first rows have enough values
-        text = as_text(column.iloc[:rows])
-        text = text[~text.str.lower().isin(MISSING)].head(500).str.replace(_GROUPS, "", regex=True)
-        if len(text):
-            number = text.str.fullmatch(r"[+-]?[\d.,]*\d[\d.,]*(?:e[+-]?\d+)?")
-            return bool(number.mean() >= 0.5)
+        cells = as_text(column.iloc[:rows]).tolist()
+        cells = [_GROUPS.sub("", cell) for cell in cells if cell.lower() not in MISSING][:500]
+        if cells:
+            return share_of_cells(cells, _NUMBER.fullmatch) >= 0.5
     return True
 
 
@@ -143,14 +143,16 @@ def as_text(column: pd.Series) -> pd.Series:
     if column.dtype == "str":
         column = column.fillna("")
     elif column.dtype != object or {*map(type, column.tolist())} - {str}:
-        column = column.astype(object).where(column.notna(), "")
-    return column.astype(str).str.strip()
+        column = column.astype(object).where(column.notna(), "").astype(str)
+    cells = [cell.strip() for cell in column.tolist()]
+    # Of type str, they would be moved to Arrow and back for most expressions.
+    return pd.Series(cells, column.index, object, column.name)
 
 
-def share_of_cells(cells: pd.Series, match: Callable[[str], object]) -> float:
+def share_of_cells(cells: Iterable[str], match: Callable[[str], object]) -> float:
     """The share of cells of text that have a match; NaN without cells. Of few cells, pandas takes
     longer to read the pattern than to look at them."""
-    matches = [match(cell) is not None for cell in cells.tolist()]
+    matches = [match(cell) is not None for cell in cells]
     return sum(matches) / len(matches) if matches else math.nan
 
 

@@ -22,6 +22,7 @@ _UNIT_AFTER = re.compile(r"\s*[\[(]?\bk?Wh?[\])]?$", re.IGNORECASE)
 _TIME = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?"
 _TIME_OF_DAY = re.compile(_TIME, re.IGNORECASE)
 _DATED = re.compile(DATE_AT_BEGINNING.pattern)
+_HAS_CLOCK = re.compile(r"\d:\d")
 _SPAN = re.compile(
     rf"({_TIME})\s*[-–]\s*{_TIME}"
     rf"|({DATE_AT_BEGINNING.pattern}[T, ]+{_TIME}(?:Z|[+-]\d\d:?\d\d)?)"
@@ -32,6 +33,8 @@ _SPAN = re.compile(
 """Two times, of which a group has the first. An offset such as -05:00 is no second time."""
 _HOURS = re.compile(r"(\d{1,2})\s?[-–]\s?\d{1,2}")
 """The first and the last edge of an interval in hours."""
+_NUMBER = re.compile(r"\d{1,2}")
+"""The number of an interval of a day."""
 _WITH_UNIT = re.compile(r"([+-]?[\d.,]*\d)\s?(kWh|MWh|Wh|kW|MW|W)")
 """A reading with its unit in one cell."""
 _NUMBERED = re.compile(r"(?:([^\W\d_]+)[ _.-]?)?0?(\d{1,2})([a-zA-Z]?)")
@@ -50,7 +53,7 @@ def simplify(table: RawTable, meters: Meters) -> RawTable:
     for name in map(str, table.cells):
         if name in table.plain or (column := table.cells[name]).dtype.kind in "iufbM":
             continue
-        sample = as_text(column.head(50))
+        sample = as_text(column.head(50)).tolist()
         if share_of_cells(sample, _WITH_UNIT.fullmatch) > 0.5:
             table = _without_units(table, name)
             continue
@@ -61,7 +64,7 @@ def simplify(table: RawTable, meters: Meters) -> RawTable:
         elif share_of_cells(sample, _SPAN.fullmatch) > 0.5:
             starts = as_text(column).str.replace(_SPAN, r"\1\2\3", regex=True)
             table = replace(table, cells=table.cells.assign(**{name: starts}), stamp="start")
-        elif names_hours(name) and sample.str.fullmatch(_HOURS.pattern).all():
+        elif names_hours(name) and all(map(_HOURS.fullmatch, sample)):
             starts = as_text(column).str.replace(_HOURS, r"\1:00", regex=True)
             table = replace(table, cells=table.cells.assign(**{name: starts}), stamp="start")
     return table if time_columns else _with_clocks(table, meters)
@@ -72,14 +75,14 @@ def _with_clocks(table: RawTable, meters: Meters) -> RawTable:
     column that repeats them beside one of dates without times of day."""
     is_end = meters.stamp == "end" and "stamp" in meters.model_fields_set
     names = [name for name in map(str, table.cells) if not _has_fractions(table, name)]
-    sample = {name: as_text(table.cells[name].head(2000)) for name in names}
+    sample = {name: as_text(table.cells[name].head(2000)).tolist() for name in names}
     if any(share_of_cells(text, _TIME_OF_DAY.fullmatch) > 0.5 for text in sample.values()):
         return table
     dates = [name for name, text in sample.items() if share_of_cells(text, _DATED.match) > 0.5]
-    if len(dates) != 1 or sample[dates[0]].str.contains(r"\d:\d").any():
+    if len(dates) != 1 or any(map(_HAS_CLOCK.search, sample[dates[0]])):
         return table
     for name, text in sample.items():
-        if name == dates[0] or not text.str.fullmatch(r"\d{1,2}").all():
+        if name == dates[0] or not all(map(_NUMBER.fullmatch, text)):
             continue
         numbers = sorted({*map(int, text)})
         first, count = numbers[0], len(numbers)

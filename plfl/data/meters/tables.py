@@ -148,11 +148,10 @@ class RawTable:
     def plain(self) -> dict[str, "Plain"]:
         """The columns of text that have only plain numbers and cells without one, which are empty
         or say so. Wide files have thousands of them, and other ways of reading them take long."""
-        text = self.cells.loc[:, [dtype.kind not in "iufbM" for dtype in self.cells.dtypes]]
         return {
             str(name): plain
-            for name, column in zip(text, text.to_numpy(dtype=object).T, strict=True)
-            if (plain := _plain(column.tolist()))
+            for name, column in self.cells.items()
+            if column.dtype.kind not in "iufbM" and (plain := _plain(column.tolist()))
         }
 
     def unit_of(self, column: str) -> str | None:
@@ -189,13 +188,16 @@ def _plain(cells: list[str]) -> Plain | None:
     """The cells of a column as plain numbers; None if some are anything else."""
     if not all(issubclass(kind, str) for kind in {*map(type, cells)}):
         return None
-    letters = {*"".join(cells)}
-    if not letters <= {*"0123456789+.,"}:
+    if "".join(cells).strip("0123456789+.,"):
+        odd_cells = (cell for cell in cells if cell.strip("0123456789+-.,"))
+        if any(cell.strip().lower() not in MISSING for cell in odd_cells):
+            return None
         cells = ["" if cell.strip().lower() in MISSING else cell for cell in cells]
-        letters = {*"".join(cells)}
-    if not letters <= {*"0123456789+-.,"} or not letters & {*"0123456789"} or letters >= {*".,"}:
+    text = "".join(cells)
+    marks = [mark for mark in ".," if mark in text]
+    if not text.strip("+-.,") or len(marks) > 1:
         return None
-    mark = next(iter(letters & {*".,"}), "")
+    mark = marks[0] if marks else ""
     try:
         numbers = np.array([float(cell.replace(mark or ".", ".") or "nan") for cell in cells])
     except ValueError:
@@ -742,9 +744,11 @@ def _header(
     a date in the same column and the same number of fields; the header is the row before them, or
     the one before a row of units.
     """
-    dates = [_dates_in(row) if len(row) > 1 else set() for row in rows[:_SAMPLE]]
-    for begin in range(len(dates)):
+    dates: list[set[int]] = []
+    for begin in range(len(rows)):
         run = slice(begin, begin + 3)
+        next_rows = rows[len(dates) : begin + 3]
+        dates += [_dates_in(row) if len(row) > 1 else set() for row in next_rows]
         if header is not None and numbers[begin] <= header:
             continue
         if not set.intersection(*dates[run]) or len({len(row) for row in rows[run]}) > 1:

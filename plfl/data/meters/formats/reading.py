@@ -384,7 +384,8 @@ class _Reader:
             frame["factor"] = factors
         if column := self._column(form.meters.column, "meters.column"):
             registers = numbers.read_names(self._table(cells), column).str.strip("'\" ")
-            frame["meter"] = registers.map({name: self._meter(name) for name in registers.unique()})
+            meters = {name: self._meter(name) for name in registers.unique()}
+            frame["meter"] = [meters[name] for name in registers]
             if form.meters.add is not None and "register" not in frame:
                 frame["register"] = registers
         is_long = not (time.of_day or time.columns)
@@ -429,7 +430,9 @@ class _Reader:
             update["decimal"] = load.decimal
         table = self.recognised_file.table
         if table is None or len(table.cells) != len(frame) or "number" in frame:
-            table = self._table(self.values[list(columns)].loc[frame.index])
+            cells = self.values[list(columns)]
+            has_all = cells.index.equals(frame.index)
+            table = self._table(cells if has_all else cells.loc[frame.index])
         return numbers.read_numbers(table, columns, keys.model_copy(update=update))
 
     def _convert_input(self, role: str, raw_values: pd.Series) -> pd.Series:
@@ -717,7 +720,7 @@ class _Reader:
     def _parse_times(self, frame: pd.DataFrame, keys: Meters) -> stamps.Times:
         """The stamps, or the dates, in the first format of which all can be read."""
         columns = ("date", "clock") if "clock" in frame else ("date",)
-        table = self._table(frame[list(columns)])
+        table = self._table(frame)
         failure: DataError | None = None
         formats: list[str | None] = [*self.form.time.format] or [keys.date_format]
         if self.recognised_file.raw.is_workbook:  # dates that are none of text
@@ -863,9 +866,9 @@ def _follow_each_other(registers: pd.DataFrame) -> bool:
 
 def _fit(values: pd.Series, names: Names) -> pd.Series:
     """Which values one of the names fits."""
-    unique = values.unique()
-    fitting = {value: any(fits(name, normalise(value)) for name in names) for value in unique}
-    return values.map(fitting).astype(bool)
+    cells = values.tolist()
+    fitting = {cell: any(fits(name, normalise(cell)) for name in names) for cell in {*cells}}
+    return pd.Series([fitting[cell] for cell in cells], values.index, dtype=bool)
 
 
 def _unit_in(cell: str) -> str | None:
