@@ -54,7 +54,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of `plfl`, with the options of the command among the words; the module of no other
-    one is imported."""
+    one is imported. Words that begin with a command need no other one at all."""
     parser = argparse.ArgumentParser(
         prog="plfl",
         description="Personalised federated load forecasting. `plfl init` writes a ready-made "
@@ -64,11 +64,11 @@ def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"plfl {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     chosen_name = next((word for word in words if not word.startswith("-")), "")
-    for name, about in COMMANDS.items():
+    for name in [name for name in words[:1] if name in COMMANDS] or COMMANDS:
         if name == chosen_name:
             with pause_garbage_collection():
                 module = import_module(f"plfl.cli.{name}")
             module.add(commands)
         else:
-            commands.add_parser(name, help=about)
+            commands.add_parser(name, help=COMMANDS[name])
     return parser

@@ -241,6 +241,11 @@ def test_the_help_of_a_command_ends_with_examples(name: str, help_of: Help) -> N
         cli.build_parser(arguments).parse_args(arguments)
 
 
+def test_a_command_that_is_called_needs_no_other_one() -> None:
+    assert "backtest" in cli.build_parser(["-h", "cells"]).format_help()
+    assert "backtest" not in cli.build_parser(["cells"]).format_help()
+
+
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_the_cells_in_examples_are_those_of_the_demo(command: str, help_of: Help) -> None:
     demo = Study.load(ROOT / "config" / "demo.yaml")
