@@ -113,7 +113,7 @@ def attacked(
     """
     check_loads(study)
     problem = ""
-    if study.plan.is_alone(cell):
+    if study.plan.trains_alone(cell):
         problem = "sends no update; choose a cell that shares parameters"
     elif study.plan.schemes.joins(cell.sharing) or not sends_only_updates(
         study.hyperparameters.find_method(cell.method)
@@ -362,7 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     study = Study.load(options.config)
     every = [(variant, cell) for variant in study.variants.values() for cell in variant.cells]
-    sending = [(variant, cell) for variant, cell in every if not variant.plan.is_alone(cell)]
+    sending = [(variant, cell) for variant, cell in every if not variant.plan.trains_alone(cell)]
     study, cell = study.find(options.cell) if options.cell else (sending or every)[0]
     given = {key: getattr(options, key) for key in ("clip", "noise")}
     privacy = {key: value for key, value in given.items() if value is not None}

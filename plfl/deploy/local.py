@@ -232,7 +232,7 @@ def replay(
             (result,) = finished_rounds
             evaluation = None
             if settings.evaluates(result.t):
-                global_models = f.global_models if f.has_global else None
+                global_models = f.global_models if f.local_differs_from_global else None
                 evaluation = evaluator.score_federation(f, global_models)
                 if result.t == settings.rounds:
                     recorder.week = evaluation.week()

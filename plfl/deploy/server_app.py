@@ -35,7 +35,7 @@ from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.rounds import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import DeployedServer
 from plfl.pipeline.jobs import git_commit
-from plfl.results.collect import conclude, summarise
+from plfl.results.collect import summarise, write_summary
 from plfl.results.records import CellResult, write_table
 from plfl.study import Cell, Study
 
@@ -116,7 +116,7 @@ def write_results(
     )
     summary = summarise(records, study.data.source)
     about = {"engine": "flower", "study": study.description(), "cells": {str(cell): ""}}
-    conclude(folder, summary, about, git_commit(), {"flwr": flower.require_flower()})
+    write_summary(folder, summary, about, git_commit(), {"flwr": flower.require_flower()})
 
 
 class FlowerGrid:

@@ -107,7 +107,7 @@ def _pooled_settings(settings: FederationSettings, client_count: int) -> Federat
 def make_folds(setup: TrainingSetup, cell: Cell) -> Iterator[Fold]:
     """The parts of a cell."""
     study, dataset, fold = setup.study, setup.dataset, partial(Fold, setup)
-    if not isinstance(dataset, Dataset) or study.plan.is_alone(cell):
+    if not isinstance(dataset, Dataset) or study.plan.trains_alone(cell):
         yield fold(dataset, dataset)
         return
     scheme = study.plan.schemes.joining_schemes.get(cell.sharing)
@@ -153,7 +153,7 @@ class FoldTraining:
         """Score the clients of the part, with the models that `method` gives them."""
         f = self._federation_of(method)
         if self._joiner is None:
-            global_models = f.global_models if f.has_global else None
+            global_models = f.global_models if f.local_differs_from_global else None
             return self.fold.evaluator.score_round(f, global_models, is_last)
         assert isinstance(self.fold.evaluator, ForecastEvaluator)
         return self.fold.evaluator.score_models(*self._joined_models(method))
@@ -162,13 +162,13 @@ class FoldTraining:
         """The models that were scored, as they are written to files for `plfl forecast`."""
         if self._joiner is not None:
             local, global_models = self._joined_models(method)
-            return {"local": _numbers(local), "global": _numbers(global_models)}
+            return {"local": _as_float32(local), "global": _as_float32(global_models)}
         f, models = self._federation_of(method), Models()
         # Clients that mix do not forecast with a model alone.
         if not overrides(method, "mix_outputs"):
-            models["local"] = _numbers(f.best.rows if f.best else f.own_models())
-        if f.has_global:
-            models["global"] = _numbers(f.global_models)
+            models["local"] = _as_float32(f.best.rows if f.best else f.own_models())
+        if f.local_differs_from_global:
+            models["global"] = _as_float32(f.global_models)
         return models
 
     @property
@@ -219,5 +219,5 @@ def _observe_buffers(data: ClientData, rows: Tensor) -> Tensor:
     return data.fine_tuned(rows, STANDING_OPTIMISER, 1, purpose="buffers", most_steps=OBSERVED)
 
 
-def _numbers(rows: Tensor) -> NDArray[np.float32]:
+def _as_float32(rows: Tensor) -> NDArray[np.float32]:
     return rows.cpu().numpy().astype(np.float32, order="C", copy=False)

@@ -32,15 +32,15 @@ COMMON_AXES: dict[str, tuple[str, ...]] = {
 def local_steps(study: Study, sharing: str = "") -> int:
     """Local steps of a client in a round of a sharing scheme. With `federation.local_epochs`, those
     of a client with the number of windows that its source assumes."""
-    f = study.federation
+    settings = study.federation
     if study.model.grows_trees:
         return 1  # a tree
-    if f.local_epochs is None:
-        return f.local_steps
+    if settings.local_epochs is None:
+        return settings.local_steps
     is_for_late = study.plan.schemes.joins(sharing) == "unseen"
     windows = all_history(study.windows) if is_for_late else study.windows
     count = sources.source_of(study.data).counts(study.data, windows).train
-    return steps_of(f.local_epochs, count, f.batch_size)
+    return steps_of(settings.local_epochs, count, settings.batch_size)
 
 
 def all_history(windows: Windows) -> Windows:

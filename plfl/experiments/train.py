@@ -144,7 +144,7 @@ class _TrialMaker:
         # Best models and widths depend on how the method scores; then methods share no rounds.
         if candidate.method and study.federation.keep == "last" and study.task.widening == "none":
             trained_candidate = replace(candidate, method=candidate.method.in_rounds())
-        trains_alone = study.plan.is_alone(cell)
+        trains_alone = study.plan.trains_alone(cell)
         fold_key = f"{cell.state} {cell.sharing} {trains_alone}"
         if fold_key not in self._folds:
             setup = replace(self.setup, dataset=self.state_examples[cell.state])
@@ -339,7 +339,7 @@ def _results(
             log.info("%s, %s models: %s", cells[0], model, candidate.text)
         described[model] = candidate, trial.recorder
     steps = sum(trial.recorder.steps for trial in trials)
-    trains_alone, trial_count = study.plan.is_alone(cells[0]), len(trials) * max(1, len(rounds))
+    trains_alone, trial_count = study.plan.trains_alone(cells[0]), len(trials) * max(1, len(rounds))
     results = {cell: tables(cell, described, trains_alone, trial_count, steps) for cell in cells}
     if keeps_models:
         models_of_trial = {trial: trial.models() for trial in dict.fromkeys(chosen_trials.values())}

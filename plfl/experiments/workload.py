@@ -59,7 +59,7 @@ def workload(study: Study) -> pd.DataFrame:
     about the most; with `join: raw`, a year of readings, or the history, for the parameters;
     `evaluations`: client models that are scored on all their evaluation windows. The baseline
     `lightgbm_federated` has a row with its bytes."""
-    f = study.federation
+    settings = study.federation
     layout = study.plan.layout
     rows = []
     for state in study.data.states:
@@ -69,15 +69,17 @@ def workload(study: Study) -> pd.DataFrame:
             clients = (
                 client_count
                 if joins == "raw"
-                else count_participants(client_count, f.participation)
+                else count_participants(client_count, settings.participation)
             )
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
             distinct = {study.plan.fingerprint(cell): cell for cell in cells}
             # One training tries all numbers of rounds; the best is trained again.
             trial_counts = [len(study.plan.candidates(cell)) for cell in distinct.values()]
-            evaluation_count = sum(trial_counts) * sum(map(f.evaluates, range(1, f.rounds + 1)))
+            evaluation_count = sum(trial_counts) * sum(
+                map(settings.evaluates, range(1, settings.rounds + 1))
+            )
             trial_counts = [trials + study.plan.retrains for trials in trial_counts]
-            rounds = sum(trial_counts) * f.rounds
+            rounds = sum(trial_counts) * settings.rounds
             if joins == "unseen":  # a client trains in all parts except its own
                 rounds *= study.plan.schemes.joining_schemes[scheme].turns - 1
             shared_mask = layout.mask(study.plan.schemes.patterns[scheme])
@@ -94,7 +96,7 @@ def workload(study: Study) -> pd.DataFrame:
                 numbers = sum(sent_lengths)
                 both_ways += sum(sum_bytes(clients, numbers)) - 4 * numbers
             if study.model.grows_trees:  # each tree crosses once, and more than its numbers
-                both_ways /= f.rounds
+                both_ways /= settings.rounds
                 if study.channel.secure and sent_lengths:
                     both_ways = _masked_tree(study, clients)
             exchanged_bytes = clients * rounds * both_ways

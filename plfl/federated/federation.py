@@ -262,7 +262,7 @@ class Federation:
         return torch.arange(len(self.local), device=self.local.device)
 
     @property
-    def has_global(self) -> bool:
+    def local_differs_from_global(self) -> bool:
         """Whether the models that the clients forecast with may differ from `global_models`."""
         return bool(self.channel.shared_count) or self.method.ignores_sharing
 

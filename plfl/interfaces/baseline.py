@@ -1,9 +1,9 @@
 """A baseline: a forecaster that a federation has to beat, as one class in one file.
 
-Its author has to read no other file; docs/baselines.md has an example. Only `fit` and
-`FittedBaseline.predict` are required. The hooks stand in the order of use: facts when a study is
-read, `fit` and `refit` in the job of the baselines, `predict`, `sent_bytes` and `save` of what they
-return, `restore` and `adopt` in `plfl forecast`. What is fitted for the scores is kept.
+Its author reads this file, and of the data `plfl.data.dataset.Dataset`; docs/baselines.md has an
+example. Only `fit` and `FittedBaseline.predict` are required. The hooks stand in the order of use:
+facts when a study is read, `fit` and `refit` in the job of the baselines, `predict`, `sent_bytes`
+and `save` of what they return, `restore` and `adopt` in `plfl forecast`. What is fitted is kept.
 """
 
 from __future__ import annotations

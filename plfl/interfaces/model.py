@@ -1,6 +1,6 @@
 """A model: what is trained, as one class in one file.
 
-This file is all that the author of a model has to read; docs/models.md has an example, also of a
+Its author reads this file alone; docs/models.md has an example, also of a
 module of your own, which needs no class. The file of a model contains its hyperparameters (a
 `Model`) and its `nn.Module`, or imports torch in `build` only, so that a study which names the
 model is read quickly. A module is built for the shape of a window, and forecasts the windows of a

@@ -1,10 +1,10 @@
 """A source of data: where the clients' examples come from, as one class in one file.
 
-This file is all that the author of a source has to read. An example is the input of one prediction:
-a window of a series of loads or, from the source of a plug-in, something else such as an image.
-A source of series derives from `plfl.data.sources.LoadSource`, which needs `fetch` and `series`
-alone. The hooks stand in the order in which plfl calls them: facts when a study is read, `fetch`,
-`save` and `read` in the jobs of its workflow. Only `fetch` uses the network.
+Its author reads this file and `plfl.data.examples.Examples`. An example is the input of one
+prediction: a window of a series of loads or, from the source of a plug-in, something else such as
+an image. A source of series derives from `plfl.data.sources.LoadSource`, which needs `fetch` and
+`series` alone. The hooks stand in the order in which plfl calls them: facts when a study is read,
+`fetch`, `save` and `read` in the jobs of its workflow. Only `fetch` uses the network.
 """
 
 from abc import abstractmethod

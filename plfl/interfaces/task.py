@@ -1,6 +1,6 @@
 """A task: what is predicted, as one class in one file.
 
-This file is all that the author of a task has to read; one of loads derives from
+Its author reads this file and `plfl.data.examples.Examples`; a task of loads derives from
 `plfl.tasks.loads.LoadTask`. Only a task knows what the outputs of a model mean. Its hooks stand in
 the order of their use: facts and checks when a study is read, the loss in the rounds, predictions
 and their scores, tables for figures. Those that raise NotImplementedError are needed by some

@@ -340,4 +340,4 @@ def _lead(submission: WeeklyScores, rival: WeeklyScores) -> WeeklyScores:
     """How much higher the MASE of another set is. Seeds of different programs do not pair."""
     count = submission.weekly.shape[1]
     mean = rival.weekly.mean(axis=1, keepdims=True).repeat(count, axis=1)
-    return submission.lead(replace(rival, weekly=mean))
+    return submission.advantage_over(replace(rival, weekly=mean))

@@ -175,7 +175,7 @@ def training_code(study: Study, cells: Iterable[Cell]) -> str:
     for cell in cells:
         keys = study.hyperparameters
         algorithms.append(keys.find_client_opt(cell.client_opt))
-        if not study.plan.is_alone(cell):
+        if not study.plan.trains_alone(cell):
             algorithms += [keys.find_method(cell.method), keys.find_server_opt(cell.server_opt)]
     modules = {type(algorithm).__module__ for algorithm in algorithms}
     return code_digest("plfl.experiments.train", *modules)

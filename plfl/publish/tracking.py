@@ -352,7 +352,7 @@ def runs(tables: Tables, place: Mapping[str, str] | None = None) -> Iterator[Run
                 if key not in records or study.plan.combinations.repeats(cell.combination):
                     continue
                 rows, summary = records[key], summaries[key]
-                trains_alone = study.plan.is_alone(cell)
+                trains_alone = study.plan.trains_alone(cell)
                 algorithm_text = cell.client_opt
                 algorithm_text = (
                     algorithm_text
@@ -405,7 +405,7 @@ def _params(cell: Cell, study: Study, summary: pd.DataFrame) -> dict[str, object
     algorithms: dict[str, Any] = {
         "client_opt": study.hyperparameters.find_client_opt(cell.client_opt)
     }
-    if study.plan.is_alone(cell):
+    if study.plan.trains_alone(cell):
         params |= {"method": "none", "server_opt": "none"}
     else:
         algorithms |= {

@@ -119,7 +119,7 @@ def collect(
     }
     summary = gather(study, files, folder)
     files_of_all = [*files.cells.values(), *files.baselines]
-    conclude(
+    write_summary(
         folder,
         summary,
         facts,
@@ -131,7 +131,7 @@ def collect(
         write_csv(with_baselines(summary, rows), folder / "summary.csv")
 
 
-def conclude(
+def write_summary(
     folder: Path,
     summary: pd.DataFrame,
     facts: Mapping[str, Any],

@@ -154,7 +154,7 @@ def _compare(
     }
     table = pd.DataFrame({"client": clients, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
-    difference = pool([a.lead(b)], bool(trained_sides))
+    difference = pool([a.advantage_over(b)], bool(trained_sides))
     notes += [
         f"{names}: {list_names(decided, 3)} {'decides' if len(decided) == 1 else 'decide'} a mean, "
         f"{table[name].mean():,.1f}; the median over clients is {table[name].median():.3f}"

@@ -122,7 +122,7 @@ def contest_of(
     return contest if contest.difference.scored_differences else None
 
 
-def find_lead(study: Study, variants: Sequence[Variant]) -> Contest | None:
+def contest_of_federation(study: Study, variants: Sequence[Variant]) -> Contest | None:
     """The best federation against the best without one; None if the study lacks one of them."""
     return contest_of(study, variants, [FEDERATION], [LOCAL])
 

@@ -42,7 +42,7 @@ class Contest:
     @cached_property
     def score_sets(self) -> list[WeeklyScores]:
         """The differences, positive where the first set has the lower error."""
-        return [a.forecaster.lead(b.forecaster, self.margin) for a, b in self.pairs]
+        return [a.forecaster.advantage_over(b.forecaster, self.margin) for a, b in self.pairs]
 
     @cached_property
     def difference(self) -> Difference:

@@ -30,7 +30,7 @@ from plfl.results.comparisons import (
     ORIGINS,
     compute_comparisons,
     contest_of,
-    find_lead,
+    contest_of_federation,
     places,
     read,
 )
@@ -232,7 +232,7 @@ def _place_columns(study: Study, variants: Sequence[Variant]) -> dict[str, Any]:
         row[f"bytes_{name}"] = contest.bytes(0) if contest else np.nan
     price = contest_of(study, variants, sides["raw"], sides["best"])
     columns = {"": "difference"} | {f"_{end}": end for end in ("low", "high", "lowest", "highest")}
-    for name, difference in (("lead", find_lead(study, variants)), ("price", price)):
+    for name, difference in (("lead", contest_of_federation(study, variants)), ("price", price)):
         values = difference.row if difference else {}
         row |= {f"{name}{end}": values.get(column, np.nan) for end, column in columns.items()}
     if best := contests_of["best"]:

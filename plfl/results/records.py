@@ -341,8 +341,8 @@ def read_facts(folder: Path) -> dict[str, Any]:
     path = folder / "study.json"
     try:
         facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        made_by = facts["format"]
-        if made_by == FORMAT:
+        format_version = facts["format"]
+        if format_version == FORMAT:
             _About.model_validate(facts)
     except (FileNotFoundError, NotADirectoryError):
         raise ResultsError(
@@ -354,11 +354,11 @@ def read_facts(folder: Path) -> dict[str, Any]:
         ) from None
     except TABLE_DAMAGE as error:
         raise ResultsError(Problem(path, f"is damaged ({error})", RERUN_REMEDY)) from None
-    if made_by != FORMAT:
+    if format_version != FORMAT:
         raise ResultsError(
             Problem(
                 path,
-                f"has configuration format {made_by}, but this plfl ({__version__}) reads "
+                f"has configuration format {format_version}, but this plfl ({__version__}) reads "
                 f"format {FORMAT}",
                 "move the folder away and run the study again, or use the version of plfl that "
                 "made it",

@@ -37,7 +37,7 @@ class WeeklyScores:
         """The part of these clients, in this order."""
         return self.weekly[[self.clients.index(client) for client in clients]]
 
-    def lead(self, rival: WeeklyScores, margin: float = 0.0) -> WeeklyScores:
+    def advantage_over(self, rival: WeeklyScores, margin: float = 0.0) -> WeeklyScores:
         """(1 + margin) times the scores of another set minus these, for common clients: positive
         where these are lower. ValueError: the sets are of different states or origins."""
         if (self.state, self.origin) != (rival.state, rival.origin):

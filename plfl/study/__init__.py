@@ -198,7 +198,10 @@ class Study(StudyKeys):
             yield problem if is_of_all else replace(problem, note=f"in {list_names(labels, 3)}")
         if not (key_problems or between_keys):
             yield from check_variants(
-                {v: [(c, s.plan.is_alone(c)) for c in s.cells] for v, s in self.variants.items()}
+                {
+                    v: [(c, s.plan.trains_alone(c)) for c in s.cells]
+                    for v, s in self.variants.items()
+                }
             )
 
     # -- what follows ----------------------------------------------------------------------------

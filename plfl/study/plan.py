@@ -176,7 +176,7 @@ class StudyPlan:
         """The first cell of each combination: its algorithms, and whether clients train alone."""
         untuned = self.combinations.untuned_candidate
         first = {cell.combination: cell for cell in reversed(self.cells)}
-        return {str(c): (untuned(names), self.is_alone(c)) for names, c in first.items()}
+        return {str(c): (untuned(names), self.trains_alone(c)) for names, c in first.items()}
 
     def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
         """These cells and, if they are tuned, those that differ from them only in their seeds:
@@ -185,7 +185,7 @@ class StudyPlan:
         tuned = {astuple(cell)[:-1] for cell in chosen_cells if self.count_trials(cell) > 1}
         return [cell for cell in self.cells if cell in chosen_cells or astuple(cell)[:-1] in tuned]
 
-    def is_alone(self, cell: Cell) -> bool:
+    def trains_alone(self, cell: Cell) -> bool:
         """Whether the clients of a cell train alone, without a server."""
         return self.combinations.trains_alone(cell.sharing, cell.method)
 
@@ -199,7 +199,7 @@ class StudyPlan:
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """The part of the configuration that determines the numbers of `cell`, and nothing else."""
-        keys, trains_alone = self.keys, self.is_alone(cell)
+        keys, trains_alone = self.keys, self.trains_alone(cell)
         federation = keys.federation.model_dump(mode="json")
         if federation.pop("start") is not None:
             federation["start"] = self._start_digest

@@ -143,7 +143,7 @@ class Fused:
         return losses
 
     def _step_arguments(self, work: LocalWork) -> dict[str, Tensor | float]:
-        """The arrays and numbers of a task that are about its steps, by the kernel's names."""
+        """The arrays and numbers of some work that are about its steps, by the kernel's names."""
         S, K, B = work.minibatches.starts.shape
         minibatches, (loss, scale) = work.minibatches, work.objective
         fields: dict[str, Tensor | float] = {
@@ -275,7 +275,7 @@ def _rows_at(table: RowTable, row_numbers: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def _trained_arrays(work: LocalWork) -> dict[str, Tensor]:
-    """The tensors of a task that the kernel changes, by the kernel's names."""
+    """The tensors of some work that the kernel changes, by the kernel's names."""
     tracked = work.tracked_rows
     tensors = {"theta": work.rows}
     tensors |= {_KERNEL_STATE[name]: x for name, x in work.moments.state.items()}

@@ -144,7 +144,7 @@ class Stacked:
         self.device, self.dtype = device, dtype
         self.sizes = sizes_for(network.layout.width, device)
         self.memory = memory_of(device)
-        self.numbers = MOST_GPU_NUMBERS
+        self.most_numbers = MOST_GPU_NUMBERS
         """Most numbers of a pass of forecasts on a GPU."""
         self.repeat: Callable[[Step, int], None] | None = None
         """Repeats equal steps faster than one by one, with CUDA graphs on a GPU."""
@@ -157,7 +157,7 @@ class Stacked:
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.relative = dataset.relative
         self._compared: dict[tuple[Any, ...], tuple[int, ...]] = {}
-        """Sizes of stacks with the same bits, by everything that the passes of a task depend on."""
+        """Sizes of stacks with the same bits, by all that the passes of some work depend on."""
 
     @property
     def is_random(self) -> bool:
@@ -203,7 +203,7 @@ class Stacked:
         return torch.cat(losses)
 
     def stack_sizes(self, work: LocalWork) -> tuple[int, ...]:
-        """The sizes of the stacks of a task, which are the same whichever rows it has."""
+        """The sizes of the stacks of some work, which are the same whichever rows it has."""
         layer, (fitting, _) = work.changes.layer, self._sizes_in_memory(work)
         minibatches = work.minibatches
         kind = (minibatches.starts.shape[-1], layer, fitting)
@@ -243,7 +243,7 @@ class Stacked:
             begins.append(len(parts) * STACKED_WINDOWS)
             parts += [(row, first, end - 1) for first in range(begin, end, STACKED_WINDOWS)]
         window = self.look_back.numel() * self.features.shape[1] + self.covariates.shape[1]
-        parts_per_pass = max(1, self.numbers // max(STACKED_WINDOWS * window, rows.shape[1]))
+        parts_per_pass = max(1, self.most_numbers // max(STACKED_WINDOWS * window, rows.shape[1]))
         positions, predictions = torch.arange(STACKED_WINDOWS, device=self.device), []
 
         def product(size: int) -> None:
@@ -302,7 +302,7 @@ class Stacked:
 
 
 class Stack:
-    """The rows of a task while they are trained."""
+    """The rows of some work while they are trained."""
 
     def __init__(self, engine: Stacked, work: LocalWork, is_fresh: bool):
         """`is_fresh`: no optimiser has taken any steps yet."""

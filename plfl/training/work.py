@@ -213,8 +213,8 @@ class LocalWork(RowTensors):
     def select(self, index: slice | Tensor) -> LocalWork:
         """The work of some rows: views for a slice, copies for a tensor of indices."""
         steps_before = self.moments.steps.expand(len(self.rows), -1)
-        whole_task = replace(self, moments=replace(self.moments, steps=steps_before))
-        return whole_task.map(lambda rows: rows[index])
+        whole_work = replace(self, moments=replace(self.moments, steps=steps_before))
+        return whole_work.map(lambda rows: rows[index])
 
     @classmethod
     def concat(cls, works: Sequence[LocalWork]) -> LocalWork:

@@ -47,19 +47,19 @@ def test_config_yaml_is_the_default_study_with_three_seeds_and_rates_to_choose()
             [getattr(candidate, kind).lr for candidate in candidates]
             for kind in ("client_opt", "server_opt")
         )
-        if study.plan.is_alone(cell):
+        if study.plan.trains_alone(cell):
             own, other = other, own
         server_rates = (
             [3e-4, 3e-3, 3e-2] if cell.server_opt == "fedavgadaptive" else [0.01, 0.1, 1.0]
         )
-        assert other == ([3e-4, 1e-3, 3e-3] if study.plan.is_alone(cell) else server_rates)
+        assert other == ([3e-4, 1e-3, 3e-3] if study.plan.trains_alone(cell) else server_rates)
         assert len(set(own)) == 1
         # What the study has by itself is within what is tried.
         rates = (
             study.hyperparameters.find_client_opt(cell.client_opt),
             study.hyperparameters.find_server_opt(cell.server_opt),
         )
-        assert min(other) <= rates[not study.plan.is_alone(cell)].lr <= max(other)
+        assert min(other) <= rates[not study.plan.trains_alone(cell)].lr <= max(other)
 
 
 def test_the_reference_has_every_key_with_its_meaning(generated: dict[str, str]) -> None:

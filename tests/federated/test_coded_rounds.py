@@ -150,7 +150,9 @@ def test_only_codecs_change_the_settings_of_cells():
     q3 = tiny.study(channel={"up": "q3"})
     for cell in plain.cells:
         assert plain.plan.settings(cell) == none.plan.settings(cell)
-        assert (q3.plan.settings(cell) == plain.plan.settings(cell)) == plain.plan.is_alone(cell)
+        assert (q3.plan.settings(cell) == plain.plan.settings(cell)) == plain.plan.trains_alone(
+            cell
+        )
 
 
 @pytest.mark.parametrize(

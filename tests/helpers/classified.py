@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.results.collect import conclude
+from plfl.results.collect import write_summary
 from plfl.results.records import write_table
 from plfl.study import Cell, Study
 from plfl_images.results import classification
@@ -72,7 +72,7 @@ def write(study: Study, folder: Path, errors: Errors) -> None:
     rows = [baseline | {"seed": seed} for seed in study.grid.seeds]
     write_table(pd.DataFrame(rows), folder / "baselines.parquet")
     about = {"study": study.description(), "cells": {}, "sources": {}}
-    conclude(folder, classification.summarise(all_records, "digits", 0.8), about, None)
+    write_summary(folder, classification.summarise(all_records, "digits", 0.8), about, None)
 
 
 def noise(cell: Cell, salt: int = 0) -> float:

@@ -235,7 +235,7 @@ def _curves(study: Study, level: Level, noise: float, diverged: tuple[str, ...])
         # Where nothing is shared, one training stands for all methods and servers.
         method, server = study.grid.method[0], study.grid.server_opt[0]
         alone = replace(cell, method=method, server_opt=server)
-        own = alone if study.plan.is_alone(cell) else cell
+        own = alone if study.plan.trains_alone(cell) else cell
         if own not in drawn:
             factors = np.exp(rng.normal(0, noise, (last + 1, count)))
             factors *= np.linspace(0.98, 1.02, count)
@@ -251,11 +251,11 @@ def _curves(study: Study, level: Level, noise: float, diverged: tuple[str, ...])
 
 
 def _columns(study: Study, cell: Cell) -> dict[str, Any]:
-    return asdict(cell) | GIVEN | ({"server_lr": np.nan} if study.plan.is_alone(cell) else {})
+    return asdict(cell) | GIVEN | ({"server_lr": np.nan} if study.plan.trains_alone(cell) else {})
 
 
 def _bytes(study: Study, cell: Cell) -> int:
-    if study.plan.is_alone(cell):
+    if study.plan.trains_alone(cell):
         return 0
     shared = 60276 if study.sharing[cell.sharing] == ["*"] else 3500
     return 4 * shared * COPIES.get(cell.method, 1)

@@ -168,7 +168,7 @@ def test_rivals_are_paired_by_origin_in_whatever_order_results_have_them() -> No
     assert ends == pytest.approx([0.3, 0.3, 0.3])
     one, other = (parts(day, 0.0)[0] for day in "12")
     with pytest.raises(ValueError, match="CA 1 and of CA 2"):
-        one.lead(other)
+        one.advantage_over(other)
 
 
 def test_a_baseline_without_a_forecast_for_a_client_has_no_rank(

@@ -23,10 +23,10 @@ from plfl.results import records
 from plfl.results.collect import (
     JobFiles,
     collect,
-    conclude,
     costs,
     describe_clients,
     summarise,
+    write_summary,
 )
 from plfl.results.records import (
     CELL,
@@ -74,7 +74,7 @@ def test_versions_are_those_that_made_the_tables(
     assert versions_of(paths[:1])["torch"] == "10.1"
     write_arrow(pa.table({"mae": [0.5]}), paths[0])  # as earlier versions of plfl did
     assert versions_of(paths[:1]) == {"torch": "11", "numpy": "2"}
-    conclude(tmp_path, table, {}, None, versions_of(paths))
+    write_summary(tmp_path, table, {}, None, versions_of(paths))
     text = (tmp_path / "study.json").read_text(encoding="utf-8")
     about = json.loads(text) | {"versions": {"torch": "9.9, 10.1", "python": "3.12.1"}}
     assert list_requirements(about).splitlines()[2] == "torch==10.1  # trained with 9.9, 10.1"

@@ -24,7 +24,7 @@ from plfl.results.comparisons import (
     COMPARISONS_FILE,
     MONTH,
     compute_comparisons,
-    find_lead,
+    contest_of_federation,
     gains,
     read,
 )
@@ -366,7 +366,7 @@ def weekly(tables: Tables, client: str, **labels: str) -> Any:
 
 def test_gains_and_their_intervals(tmp_path: Path) -> None:
     tables = plain(tmp_path, WINS)
-    found = find_lead(tables.study, [Variant("", {}, tables)])
+    found = contest_of_federation(tables.study, [Variant("", {}, tables)])
     assert found is not None
     assert (found.label(0), found.label(1)) == ("P2 (body shared)", "LightGBM, day and week lags")
     rows = list(gains(found))
@@ -390,7 +390,7 @@ def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
     errors = pd.read_parquet(tmp_path / "errors.parquet")
     early = errors["day"] < errors["day"].min() + pd.Timedelta(weeks=3)
     errors[early].to_parquet(tmp_path / "errors.parquet")
-    found = find_lead(tables.study, [Variant("", {}, tables)])
+    found = contest_of_federation(tables.study, [Variant("", {}, tables)])
     assert found is not None
     assert all(np.isnan(row["low"]) for row in gains(found))
 

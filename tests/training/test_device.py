@@ -27,7 +27,7 @@ def trained(
 
     def engine(_: object, forecaster: LstmMlpNetwork, dataset: Dataset) -> Stacked:
         stacked = Stacked(forecaster, dataset, device)
-        stacked.sizes, stacked.numbers = stacked.sizes[:1], 2**14  # for a CPU in disguise
+        stacked.sizes, stacked.most_numbers = stacked.sizes[:1], 2**14  # for a CPU in disguise
         if device == THERE:  # the numbers of steps are tensors, as for CUDA graphs
             stacked.repeat = lambda step, times: [step() for _ in range(times)]
         return stacked

@@ -153,7 +153,7 @@ def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.Mon
     monkeypatch.setattr(LstmMlpNetwork, "forecasts", noted)
     with elsewhere():
         engine = Stacked(SMALL, windows(SMALL), THERE)
-        engine.numbers = 3 * SMALL.layout.width
+        engine.most_numbers = 3 * SMALL.layout.width
         given = [windows.to(THERE) for windows in starts]
         found = [one.cpu() for one in engine.predict(rows.to(THERE), given)]
     assert read == [(3, 8)] * 3
@@ -163,4 +163,4 @@ def test_a_gpu_forecasts_windows_in_products_of_one_size(monkeypatch: pytest.Mon
 
 def test_a_gpu_forecasts_gigabytes_of_windows_together() -> None:
     network = SMALL
-    assert Stacked(network, windows(network), CPU).numbers == stacked.MOST_GPU_NUMBERS
+    assert Stacked(network, windows(network), CPU).most_numbers == stacked.MOST_GPU_NUMBERS

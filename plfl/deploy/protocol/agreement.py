@@ -112,7 +112,9 @@ def candidate(study: Study, cell: Cell) -> Candidate:
 def tables(study: Study, cell: Cell, recorder: Recorder) -> CellResult:
     """The result tables of a deployable cell."""
     choice_of_model = dict.fromkeys(MODELS, (candidate(study, cell), recorder))
-    return experiment.tables(cell, choice_of_model, study.plan.is_alone(cell), 1, recorder.steps)
+    return experiment.tables(
+        cell, choice_of_model, study.plan.trains_alone(cell), 1, recorder.steps
+    )
 
 
 def roster(study: Study, cell: Cell) -> list[str]:

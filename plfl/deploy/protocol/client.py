@@ -279,7 +279,9 @@ class DeployedClient:
 
     def _evaluate(self, message: Message) -> Reply:
         f = self._federation_at(message)
-        global_models = f.global_models if f.has_global and not f.channel.shared_count else None
+        global_models = (
+            f.global_models if f.local_differs_from_global and not f.channel.shared_count else None
+        )
         if f.channel.shared_count:
             sent_row = arrays_as_rows(message.arrays)[0]
             global_models = f.models(f.everyone, sent_row[None].to(f.local.device))

@@ -114,7 +114,7 @@ def statements(study: Study, *, has_known_draws: bool = False) -> pd.DataFrame:
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
         shared_mask = layout.mask(study.plan.schemes.patterns[cell.sharing])
         noise_on_sums = _find_noise(study, cell)
-        if study.plan.is_alone(cell) or not shared_mask.any():
+        if study.plan.trains_alone(cell) or not shared_mask.any():
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
         elif noise_on_sums is not None:
             window_bound = unamplified_bound(Rounds(*noise_on_sums), block.delta)
@@ -148,7 +148,7 @@ def _count_noisy(method: Method, layout: ParameterLayout, shared_mask: Mask) -> 
 def remarks_outside(study: Study) -> Iterator[str]:
     """What a study reveals, or could reveal, of its clients beyond what its ε counts."""
     settings, block = study.federation, study.federation.privacy
-    private = [cell for cell in study.cells if not study.plan.is_alone(cell)]
+    private = [cell for cell in study.cells if not study.plan.trains_alone(cell)]
     has_trees = any(_find_noise(study, cell) is not None for cell in private)
     if not has_trees and (block.clip is None or not private):
         return
