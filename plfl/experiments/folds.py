@@ -1,8 +1,8 @@
-"""The parts of a cell: its federations, and for each the clients that its models are scored on.
+"""The folds of a cell: its federations, and for each the clients that its models are scored on.
 
-Most cells have one part: all clients train together, and all are scored. `data.federations` divides
+Most cells have one fold: all clients train together, and all are scored. `data.federations` divides
 the clients into several federations. In a sharing scheme with clients that join late, there is a
-part for each group of late clients: the others train, and the group is scored. In a scheme in which
+fold for each group of late clients: the others train, and the group is scored. In a scheme in which
 clients send their raw data, one model is trained on the windows of all.
 """
 
@@ -60,14 +60,14 @@ class PooledDataset(Dataset):
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Which clients train in a part of a cell, and which are scored."""
+    """Which clients train in a fold of a cell, and which are scored."""
 
     setup: TrainingSetup
 
     members: Examples
     """The clients that train."""
     scored_clients: Examples
-    """The clients that are scored with the models of this part."""
+    """The clients that are scored with the models of this fold."""
     scheme: Scheme | None = None
     """How the scored clients join later, if they do not train in the rounds; None if they do."""
     numbers: NDArray[np.int64] | None = None
@@ -76,7 +76,7 @@ class Fold:
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """The evaluator of the models of this part on the `scored_clients`."""
+        """The evaluator of the models of this fold on the `scored_clients`."""
         return self.setup.evaluator_of(self.scored_clients)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
@@ -105,7 +105,7 @@ def _pooled_settings(settings: FederationSettings, client_count: int) -> Federat
 
 
 def make_folds(setup: TrainingSetup, cell: Cell) -> Iterator[Fold]:
-    """The parts of a cell."""
+    """The folds of a cell."""
     study, dataset, fold = setup.study, setup.dataset, partial(Fold, setup)
     if not isinstance(dataset, Dataset) or study.plan.trains_alone(cell):
         yield fold(dataset, dataset)
@@ -134,7 +134,7 @@ def make_folds(setup: TrainingSetup, cell: Cell) -> Iterator[Fold]:
 
 
 class FoldTraining:
-    """A part of a cell in training: the federation of its members, and the clients that join it."""
+    """A fold of a cell in training: the federation of its members, and the clients that join it."""
 
     def __init__(self, cell: Cell, candidate: Candidate, fold: Fold):
         """Prepare the federation for its first round."""
@@ -150,7 +150,7 @@ class FoldTraining:
         self.federation = federation(candidate, members)
 
     def score_round(self, method: Method, is_last: bool) -> Evaluation:
-        """Score the clients of the part, with the models that `method` gives them."""
+        """Score the clients of the fold, with the models that `method` gives them."""
         f = self._federation_of(method)
         if self._joiner is None:
             global_models = f.global_models if f.local_differs_from_global else None

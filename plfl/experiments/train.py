@@ -127,7 +127,7 @@ class _TrialMaker:
         """`state_examples`: the examples of each state, which the engine of the `setup` reads."""
         self.setup, self.study, self.state_examples = setup, setup.study, state_examples
         self._folds: dict[str, list[Fold]] = {}
-        self._parts: dict[str, list[FoldTraining]] = {}
+        self._trainings_by_key: dict[str, list[FoldTraining]] = {}
 
     def make_trials(self, equal_cells: list[Cell]) -> list[Trial]:
         """Every candidate of `equal_cells`, which are cells with the same settings."""
@@ -150,11 +150,11 @@ class _TrialMaker:
             setup = replace(self.setup, dataset=self.state_examples[cell.state])
             self._folds[fold_key] = list(make_folds(setup, cell))
         key = repr((fold_key, cell.seed, last_round, replace(trained_candidate, tuned_values=())))
-        if key not in self._parts:
-            self._parts[key] = [
+        if key not in self._trainings_by_key:
+            self._trainings_by_key[key] = [
                 FoldTraining(cell, trained_candidate, fold) for fold in self._folds[fold_key]
             ]
-        fold_trainings = self._parts[key]
+        fold_trainings = self._trainings_by_key[key]
         return Trial(
             equal_cells,
             digest(study.plan.settings(cell) | {"cell": cell.state}),
@@ -228,13 +228,13 @@ class _Training:
         for end in sorted({trial.last_round for trial in self.trials}):
             self.running = [trial for trial in self.trials if trial.last_round >= end]
             if after < end:
-                federations = [fold_training.federation for fold_training in self._parts]
+                federations = [fold_training.federation for fold_training in self._running_folds]
                 run_rounds(federations, self.setup.engine, range(after + 1, end + 1), self._report)
                 after = end
 
     @property
-    def _parts(self) -> list[FoldTraining]:
-        """The parts that train, each once."""
+    def _running_folds(self) -> list[FoldTraining]:
+        """The folds that train, each once."""
         return list(
             dict.fromkeys(
                 fold_training for trial in self.running for fold_training in trial.fold_trainings
@@ -244,7 +244,7 @@ class _Training:
     def _checkpoint_content(
         self,
     ) -> tuple[list[Federation], list[list[pd.DataFrame]], list[Recorder]]:
-        """The federation, the records and the recorder of each part of each trial."""
+        """The federation, the records and the recorder of each fold of each trial."""
         federations = [
             fold_training.federation
             for trial in self.trials
@@ -271,7 +271,7 @@ class _Training:
 
     def _report(self, finished_rounds: list[Round]) -> None:
         """Record a finished round, and save it if that is due."""
-        rounds = dict(zip(self._parts, finished_rounds, strict=True))
+        rounds = dict(zip(self._running_folds, finished_rounds, strict=True))
         for trial in self.running:
             for fold_training, recorder in zip(trial.fold_trainings, trial.recorders, strict=True):
                 self._record(trial, fold_training, recorder, rounds[fold_training])
@@ -296,7 +296,7 @@ class _Training:
     def _record(
         self, trial: Trial, training: FoldTraining, recorder: Recorder, finished_round: Round
     ) -> None:
-        """Record a finished round of a part of a `trial`."""
+        """Record a finished round of a fold of a `trial`."""
         t, traffic, last = finished_round.t, finished_round.traffic, self.settings.rounds
         scored_as, evaluation = last if self.is_final else t, None
         if self._is_scored(trial, t):

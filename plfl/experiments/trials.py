@@ -34,9 +34,9 @@ class Trial:
     """A key that is the same for all seeds of these cells."""
     candidate: Candidate
     fold_trainings: list[FoldTraining]
-    """The parts of the cells. Trials whose rounds are the same share these objects."""
+    """The folds of the cells. Trials whose rounds are the same share these objects."""
     recorders: list[Recorder]
-    """One recorder for each part."""
+    """One recorder for each fold."""
     last_round: int
     """The last round."""
 
@@ -47,12 +47,12 @@ class Trial:
 
     @property
     def recorder(self) -> Recorder:
-        """The records of all parts."""
+        """The records of all folds."""
         return Recorder.concatenate(self.recorders)
 
     def validation(self, t: int, model: ModelKind) -> float:
         """The validation score by which the task selects, after round `t`, as a mean over the
-        clients of all parts that have one; ∞ if a prediction of any client is not finite."""
+        clients of all folds that have one; ∞ if a prediction of any client is not finite."""
         task = self.fold_trainings[0].federation.client_data.task
         rows = pd.concat([recorder.validation(t, model, task) for recorder in self.recorders])
         is_finite = np.isfinite(rows[task.own_choosing_score]).all()
@@ -66,9 +66,9 @@ class Trial:
             return models[0]
         place = np.argsort(np.concatenate([numbers for numbers in order if numbers is not None]))
         return {
-            model: np.concatenate([part_models[model] for part_models in models])[place]
+            model: np.concatenate([fold_models[model] for fold_models in models])[place]
             for model in MODELS
-            if all(model in part_models for part_models in models)
+            if all(model in fold_models for fold_models in models)
         }
 
 
