@@ -403,7 +403,7 @@ def _stated_mark(
     """What the stamps mark: what the form of the file says, or else `mark`, which the columns say.
     A contradiction to the keys is refused."""
     mark = table.stamp or mark
-    if "stamp" not in meters.model_fields_set:
+    if mark is None or "stamp" not in meters.model_fields_set:
         return mark
     if len(time) == 1 == len(dates_in(table)):
         mark = table.stamp  # the name of a lone column only suggests it

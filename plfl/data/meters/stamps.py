@@ -265,9 +265,10 @@ def _text(table: RawTable, columns: tuple[str, ...], meters: Meters) -> pd.Serie
         text += " " + _clock(as_text(table.cells[name]), meters)
     if any(map(_ODD_BLANKS.search, _write_zeros(text))):
         text = text.str.replace(r"\s+", " ", regex=True)
-    if text.head(1).str.contains(r"\d{4}\. ").any():  # as Croatian and Hungarian dates end
+    first = next(iter(text), "")
+    if re.search(r"\d{4}\. ", first):  # as Croatian and Hungarian dates end
         text = text.str.replace(r"(?<=\d{4})\.(?= )", "", regex=True)
-    if text.head(1).str.contains(r"^[^\W\d_]").any():
+    if re.match(r"[^\W\d_]", first):
         text = text.str.replace(WEEKDAY, "", regex=True, case=False)
     return text
 

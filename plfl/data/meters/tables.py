@@ -710,7 +710,8 @@ def _lines(path: Path, content: bytes, meters: Meters) -> tuple[list[str], str]:
             f"save it as UTF-8, or set {Key('data.meters.encoding', repr(other_encoding))} "
             "or another one",
         )
-    text = _FORMULA_TEXT.sub(r'"\1\2"', text)
+    if '="' in text:
+        text = _FORMULA_TEXT.sub(r'"\1\2"', text)
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines, assumed
 
