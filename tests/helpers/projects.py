@@ -8,8 +8,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import chdir
-from functools import cache
+from functools import cache, partial
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -20,6 +19,7 @@ import pandas as pd
 import yaml
 
 from plfl.pipeline.fingerprint import code_digest
+from tests.helpers.forks import Fork
 from tests.helpers.repository import ROOT
 
 
@@ -95,6 +95,8 @@ def prepare_forks() -> None:
     import plfl.pipeline.training_jobs
     import plfl.results.comparisons  # noqa: F401
 
+    shell: Any = sys.modules["snakemake.shell"]
+    shell.STDOUT = None  # that of the fork, in place of pytest's
     code_digest("plfl.cli.main", "plfl.pipeline.training", "plfl.report.page")
 
 
@@ -106,26 +108,17 @@ def run_snakemake(folder: Path, *arguments: str, **environment: str) -> tuple[in
     """
     prepare_forks()
     log = folder / "said.txt"
-    fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=_main_of_snakemake, args=(folder, arguments, log, environment))
-    process.start()
-    process.join()
-    assert process.exitcode is not None
-    return process.exitcode, log.read_text()
+    log.unlink(missing_ok=True)
+    main = partial(_main_of_snakemake, arguments)
+    return Fork(main, folder, log, environment=environment).wait(), log.read_text()
 
 
-def _main_of_snakemake(
-    folder: Path, arguments: Sequence[str], log: Path, environment: dict[str, str]
-) -> None:
+def _main_of_snakemake(arguments: Sequence[str]) -> None:
     from snakemake.benchmark import benchmarked
     from snakemake.cli import main
     from snakemake.script import PythonScript
 
-    os.environ.update(environment)
-    with log.open("w") as file, chdir(folder), Listener(family="AF_UNIX") as listener:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-        sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
+    with Listener(family="AF_UNIX") as listener:
         # Not of Snakemake itself: it has threads.
         fork = multiprocessing.get_context("fork")
         fork.Process(target=_run_scripts, args=(listener,), daemon=True).start()

@@ -11,6 +11,7 @@ import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from types import SimpleNamespace
 
 import pytest
@@ -18,10 +19,12 @@ import yaml
 
 from plfl.base.errors import PlflError
 from plfl.base.job_state import JobState
-from plfl.pipeline import job_log
+from plfl.pipeline import job_log, screen
 from plfl.pipeline.jobs import job
 from plfl.pipeline.training import log_round, log_wait
+from tests.helpers.forks import Fork
 from tests.helpers.job_logs import state_beside
+from tests.helpers.projects import prepare_forks
 from tests.helpers.repository import ROOT
 
 WORKFLOW = """
@@ -62,26 +65,25 @@ MAIN = "from plfl.base.interrupts import exit_on_ctrl_c; exit_on_ctrl_c()\n"
 MAIN += "from plfl.pipeline.screen import main; main()"
 
 
-def command(folder: Path, do: str, *options: str) -> list[str]:
+def write_workflow(folder: Path, do: str, *options: str) -> list[str]:
+    """Write the workflow; the arguments of a Snakemake that runs it."""
     (folder / "Snakefile").write_text(WORKFLOW)
     # `--config` takes all that follows.
-    given = ["--cores", "1", *options, *["--config"] * ("--config" not in options), f"do={do}"]
-    return [sys.executable, "-P", "-c", MAIN, *given]
+    return ["--cores", "1", *options, *["--config"] * ("--config" not in options), f"do={do}"]
 
 
-def run(
-    folder: Path, do: str, *options: str, limit: int = resource.RLIM_INFINITY
-) -> subprocess.CompletedProcess[str]:
-    """Run the workflow to its end. `limit`: bytes that a file may have."""
-    return subprocess.run(
-        command(folder, do, *options),
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
+def run(folder: Path, do: str, *options: str) -> CompletedProcess[str]:
+    """Run the workflow to its end, in a fork."""
+    arguments, said = write_workflow(folder, do, *options), (folder / "out", folder / "err")
+
+    def main() -> None:
+        sys.argv[1:] = arguments
+        screen.main()
+
+    prepare_forks()
+    variables = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder)}
+    status = Fork(main, folder, *said, environment=variables).wait()
+    return CompletedProcess(arguments, status, *(path.read_text() for path in said))
 
 
 def test_a_run_shows_what_the_workflow_says_and_where_its_log_is(tmp_path: Path) -> None:
@@ -125,7 +127,15 @@ def test_an_error_of_the_user_is_shown_without_the_words_of_snakemake(tmp_path: 
 def test_why_a_job_that_could_not_be_started_failed_is_told(tmp_path: Path, limit: int) -> None:
     """The file of its script is larger than files may be, at last after the start."""
     (tmp_path / "scripted.py").touch()
-    done = run(tmp_path, "true", "scripted.txt", limit=limit)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", MAIN, *write_workflow(tmp_path, "true", "scripted.txt")],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
     assert done.returncode == 1
     assert "File too large" in done.stderr and "then run again" in done.stderr
     assert ("failed: Run a script" in done.stderr) == (limit > 100)
@@ -194,10 +204,11 @@ def test_a_complete_study_says_where_its_results_are(tmp_path: Path) -> None:
 
 
 def test_a_terminal_has_one_line_and_ctrl_c_ends_the_run(tmp_path: Path) -> None:
+    arguments = write_workflow(tmp_path, "mkdir first && touch a.txt b.txt || sleep 60")
     outside, inside = pty.openpty()
     termios.tcsetwinsize(inside, (24, 120))
     process = subprocess.Popen(
-        command(tmp_path, "mkdir first && touch a.txt b.txt || sleep 60"),
+        [sys.executable, "-P", "-c", MAIN, *arguments],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
