@@ -32,13 +32,10 @@ class ImageScoring(Scoring):
 
     def baselines(self, study: Study, state: str, dataset: Path) -> BaselineTables:
         """The scores of the baselines; classifiers have no forecasts, and none is kept."""
-        from plfl.results.records import BaselineTables
-        from plfl_images.baselines import evaluate
+        from plfl_images.baselines import baseline_tables
 
         images = cast("ImageDataset", sources.source_of(study.data).read(study, dataset))
-        scores = evaluate(state, images, study.grid.seeds)
-        empty_table = pd.DataFrame({"state": [], "baseline": []})
-        return BaselineTables(scores, empty_table, empty_table)
+        return baseline_tables(state, images, study.grid.seeds)
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         from plfl_images.results.collect import write_tables

@@ -138,22 +138,20 @@ class Boosting(Method):
     ) -> Iterator[str]:
         if model.name != self.only_model:
             return
-        from plfl.models.trees import Trees
-
-        assert isinstance(model, Trees)
-        plain, trees = FederationSettings(), sum(model.sizes.values())
+        trees: Any = model  # a `plfl.models.trees.Trees`, whose file imports torch
+        plain, tree_count = FederationSettings(), sum(trees.sizes.values())
         for key in UNUSED:
             if getattr(federation, key) != getattr(plain, key):
                 yield f"has no local steps, so federation.{key} has no effect; remove it"
         if self.noise and (federation.loss != "mae" or task.quantile_levels):
             yield "has noise for L1 errors only; set federation.loss to mae, or noise to 0"
-        if federation.rounds != trees:
+        if federation.rounds != tree_count:
             yield (
-                f"grows a tree in each round; set federation.rounds to {trees}, the sum of "
+                f"grows a tree in each round; set federation.rounds to {tree_count}, the sum of "
                 "model.trees and model.own_trees"
             )
-        if self.leaves is not None and self.leaves > model.leaves:
-            yield f"has more leaves, {self.leaves}, than model.leaves {model.leaves}; raise that"
+        if self.leaves is not None and self.leaves > trees.leaves:
+            yield f"has more leaves, {self.leaves}, than model.leaves {trees.leaves}; raise that"
 
     def reasons_against_sums(self, task: Task, federation: FederationSettings) -> Iterator[str]:
         if federation.loss != "mae" and not task.quantile_levels:

@@ -40,7 +40,8 @@ class Fork:
             sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
             logging.root.handlers.clear()  # those of pytest
             status = main()
-            sys.stdout.flush(), sys.stderr.flush()
+            sys.stdout.flush()
+            sys.stderr.flush()
             sys.exit(status)
 
         self.process = multiprocessing.get_context("fork").Process(target=run)
