@@ -73,7 +73,8 @@ class Trial:
 
 
 def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[ModelKind, TunedChoice]]:
-    """The choice of each key for each model, among its candidates and numbers of `rounds`."""
+    """The choice for each `repeats_key` and model, among the candidates and numbers of `rounds`; if
+    all diverged, the first."""
     choice_of_key: dict[str, dict[ModelKind, TunedChoice]] = {}
     for repeats_key, trials_by_values in _repeated_trials(trials).items():
         for model in MODELS:
@@ -90,8 +91,8 @@ def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[ModelK
 def best_keys(
     trials: list[Trial], choice_of_key: Mapping[str, Mapping[ModelKind, TunedChoice]]
 ) -> set[str]:
-    """The key of each state and sharing scheme whose local models are best on validation, given
-    all trials. A scheme without any finite score has none. `choice_of_key`: see `choices`."""
+    """The `repeats_key` of each state and sharing scheme whose local models are best on validation,
+    given all trials. A scheme without any finite score has none. `choice_of_key`: see `choices`."""
     errors_of: dict[tuple[str, str], dict[str, float]] = {}
     for repeats_key, trials_by_values in _repeated_trials(trials).items():
         choice = choice_of_key[repeats_key]["local"]
@@ -103,7 +104,7 @@ def best_keys(
 
 
 def _repeated_trials(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
-    """The trials of each key by their candidate, one trial per seed."""
+    """The trials by `repeats_key` and candidate, one per seed."""
     trials_by_key: dict[str, dict[Values, list[Trial]]] = {}
     for trial in trials:
         trials_by_values = trials_by_key.setdefault(trial.repeats_key, {})

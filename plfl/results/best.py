@@ -36,5 +36,5 @@ def best_rows(table: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Of the rows with equal `keys`, that of lowest `validation_mase`, the first of equal ones, and
     the first if all diverged (NaN)."""
     errors = table["validation_mase"].fillna(np.inf)
-    lowest = errors.groupby([table[key] for key in keys], sort=False).idxmin()
-    return table.loc[lowest]
+    labels = errors.groupby([table[key] for key in keys], sort=False).idxmin()
+    return table.loc[labels]
