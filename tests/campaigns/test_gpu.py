@@ -9,7 +9,7 @@ from plfl.experiments.train import train
 from plfl.experiments.training_setup import network_of
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.stacked import Stacked
-from tests.helpers import tiny
+from tests.helpers import user_studies
 from tests.helpers.engine_cases import (
     CPU,
     DECAYING,
@@ -103,7 +103,7 @@ def test_no_model_depends_on_its_company(model):
 def test_modules_as_their_users_write_them(name, monkeypatch):
     """On a GPU other random numbers are drawn than on a CPU, but the same each time."""
     both, single = (user_study(name, schemes) for schemes in (["P1", "P2"], ["P1"]))
-    data = tiny.dataset()
+    data = user_studies.DATASET
     first, second, alone = (
         trained(study, GPU, monkeypatch, data) for study in (both, both, single)
     )

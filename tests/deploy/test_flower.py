@@ -23,6 +23,7 @@ from plfl.deploy.host import GRACE, Processes, free_port, new_secret
 from plfl.deploy.local import configuration_of_check
 from plfl.deploy.server_host import running_superlink
 from plfl.study import Study
+from tests.helpers.forks import Fork
 from tests.helpers.refusals import naming
 from tests.helpers.repository import ROOT
 
@@ -107,13 +108,19 @@ def test_who_has_no_right_gets_nothing(tmp_path, monkeypatch, request, invoke, c
 
 def test_a_federation_has_the_bits_of_the_simulator(monkeypatch):
     """A SuperLink, and the workers of two clients, with messages over the network. `make
-    deploy-check` compares three clients, also with masked sums of networks and of trees; these are
-    compared without Flower, too, see `protocol/test_secure.py`."""
+    deploy-check` starts each as `plfl`, and compares three clients, also with masked sums of
+    networks and of trees; these are compared without Flower, too, see `protocol/test_secure.py`."""
     pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
     ends = {}
 
     class Watched(Processes):
-        """Processes whose ends are noted, with what they have said."""
+        """Processes of plfl, in forks, whose ends are noted, with what they have said."""
+
+        def start(self, name, command, environment=None, *, folder=None, is_visible=False):
+            words = command[command.index("plfl") + 1 :]
+            log = None if is_visible else self.log_file(name)
+            self.running[name] = Fork(partial(cli.main, words), folder, log)
+            return self.running[name]
 
         def stop(self, *names):
             running = dict(self.running)

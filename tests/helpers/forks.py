@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import TimeoutExpired
 
+from plfl.deploy.host import end_with_parent
+
 
 class Fork:
     """A program that runs in a fork, with what is used of `subprocess.Popen`.
@@ -31,6 +33,7 @@ class Fork:
     ):
         def run() -> None:
             os.setsid()
+            end_with_parent()
             os.chdir(folder)
             os.environ.update(environment or {})
             for stream, path in ((1, output), (2, errors or output)):

@@ -144,15 +144,15 @@ def assert_equal_bits(
     """Deployments of a study, one for each of the `splits` that it has, are its simulation."""
     cells = by_split(study)
     for split in (split for split in splits if split in cells):
-        cell = cells[split]
+        cell, data = cells[split], dataset(study)
         deployed = Deployment(study, cell, folder / split)
         records = deployed.run()
-        expected = train(study, [cell], dataset(study))[cell].records
+        expected = train(study, [cell], data)[cell].records
         pd.testing.assert_frame_equal(records, expected, check_exact=True)
         history = deployed.server.history
         if study.federation.participation < 1:
             assert all(len(s.took_part) < len(NAMES) for s in history), "all took part"
-        replayed_result, f = replay(study, cell, dataset(study), history)
+        replayed_result, f = replay(study, cell, data, history)
         pd.testing.assert_frame_equal(replayed_result.records, expected, check_exact=True)
         state = safetensors.torch.load_file(folder / split / "server" / "model.safetensors")
         for name, values in f.server.state.items():

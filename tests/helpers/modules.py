@@ -10,7 +10,7 @@ from plfl.interfaces.model import DEFAULT, OWN_MODULE, Model
 from plfl.layout import WindowShape
 from plfl_images.models import ImageModel
 
-MODULE_SHAPE = WindowShape(inputs=3, look_back=6, covariates=2)
+MODULE_SHAPE = WindowShape(inputs=3, look_back=4, covariates=2)
 """The windows that the modules below read."""
 MODELS: list[Any] = [
     cls()
@@ -25,7 +25,7 @@ class Convolution(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.read = nn.Conv1d(MODULE_SHAPE.inputs, 8, 3)
-        self.head = nn.Linear(32, 1)
+        self.head = nn.Linear(16, 1)
 
     def forward(self, sequence: Tensor, covariates: Tensor) -> Tensor:
         outputs: Tensor = self.head(torch.relu(self.read(sequence.mT)).flatten(1))

@@ -23,12 +23,12 @@ from tests.helpers.image_studies import make_study
 
 
 def swept() -> Study:
-    """FedAvg and FedADC with one, two and five labels per client, and two participations."""
+    """FedAvg and FedADC with one and five labels per client, and two participations."""
     return make_study(
         grid={
             "method": ["fedopt", "fedadc"],
             "seeds": [0, 1, 2],
-            "data.skew.s": [1, 2, 5],
+            "data.skew.s": [1, 5],
             "federation.participation": [0.3, 0.6],
         }
     )
@@ -89,9 +89,9 @@ def test_results_have_rows_of_a_leaderboard(
 def test_effects_are_paired_over_seeds_and_have_no_verdict(folder: Path) -> None:
     found = Overview(folder).comparisons
     found = found[found["about"] == "axis"]
-    # Two further values of s at two participations, one further participation at three s, for two
-    # methods and both models.
-    assert len(found) == (2 * 2 + 3) * 2 * 2
+    # Another s at two participations, another participation at two s, for two methods and both
+    # models.
+    assert len(found) == (2 + 2) * 2 * 2
     assert (found["verdict"] == "").all() and found["p"].isna().all()
     assert (found["seeds"] == 3).all() and (found["clients"] == 0).all()
     labels = found[found["text"].str.startswith("s 5 instead of s 1")]
@@ -113,7 +113,7 @@ def test_claims_are_judged_by_paired_t_tests_over_seeds(folder: Path) -> None:
     rows = found[found["about"] == "claim"].to_dict("records")
     assert [row["verdict"] for row in rows] == ["holds", "does not hold", "holds", "holds"]
     first = rows[0]
-    assert "decided by" in first["reason"] and "6 of 6" in first["reason"]
+    assert "decided by" in first["reason"] and "4 of 4" in first["reason"]
     tests = []
     for variant in Results.all_of(study, folder):
         rows = variant.summary[variant.summary["model"] == "global"]
@@ -127,7 +127,7 @@ def test_claims_are_judged_by_paired_t_tests_over_seeds(folder: Path) -> None:
 
 def test_curves_have_every_round_of_every_seed(folder: Path) -> None:
     curves = Overview(folder).table(CURVES_FILE)
-    assert len(curves) == 6 * 2 * 3 * len(classified.ROUNDS)
+    assert len(curves) == 4 * 2 * 3 * len(classified.ROUNDS)
     one = curves[(curves["variant"] == "s=1,participation=0.3") & (curves["method"] == "fedopt")]
     one = one[one["seed"].astype(int) == 0]
     assert one["round"].tolist() == list(classified.ROUNDS)
@@ -139,7 +139,7 @@ def test_a_study_without_axes_is_one_variant(folder: Path) -> None:
     (one,) = Results.all_of(study_of(single), single)
     assert one.label == ""
     assert len(one.rows) == 2
-    assert len(Results.all_of(study_of(folder), folder)) == 6
+    assert len(Results.all_of(study_of(folder), folder)) == 4
 
 
 def test_the_page_shows_every_variant(folder: Path) -> None:

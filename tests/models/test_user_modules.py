@@ -15,14 +15,12 @@ from plfl.experiments.training_setup import TrainingSetup, network_of
 from plfl.experiments.workload import measured_speed
 from plfl.federated.round import run_rounds
 from plfl.study import Study
-from tests.helpers import tiny
 from tests.helpers.interruption import check_resumes
 from tests.helpers.plain_loop import forecasts, joined, row_of, train_plainly, windows_of
 from tests.helpers.refusals import naming
-from tests.helpers.user_studies import BUFFERS, BUILDERS, study
+from tests.helpers.user_studies import BUFFERS, BUILDERS, DATASET, study
 
 METHODS = ["ditto", "fafed", "fedala", "ifca", "per_fedavg", "pfedme", "scaffold"]
-DATASET = tiny.dataset()
 
 
 def part_of(of: Study) -> FoldTraining:

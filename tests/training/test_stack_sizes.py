@@ -106,7 +106,8 @@ def test_traced_passes_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(ModuleNetwork, "forward_pass", rounded)
     network = Mlp(hidden=(6,)).network(MODULE_SHAPE)
-    inputs = [torch.zeros(1, 16, *sizes) for sizes in ((6, 3), (2,))]
+    windows = (MODULE_SHAPE.look_back, MODULE_SHAPE.inputs), (MODULE_SHAPE.covariates,)
+    inputs = [torch.zeros(1, 16, *sizes) for sizes in windows]
     assert stacked.comparable(network, (2, 16), inputs, "") == (2, 16)
     assert stacked.comparable(network, (2, 8, 16), inputs, "") == (1,)
 

@@ -23,7 +23,7 @@ from tests.helpers.loopback import (
     tables,
 )
 
-SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
+SOME = {"participation": 0.6, "rounds": 3, "local_steps": 3, "evaluate_every": 2}
 PACED = {"ema": 0.9, "clip": 0.5}
 DEPLOYABLE = sorted(
     n
@@ -179,5 +179,5 @@ def test_a_server_whose_momentum_follows_the_rate_of_the_clients(tmp_path):
 )
 def test_options(method, client_opt, blocks, tmp_path):
     grid = {"method": [method], "client_opt": [client_opt]}
-    own_study = study(grid=grid, **{"federation": {**SOME, "rounds": 6}, **blocks})
+    own_study = study(grid=grid, **{"federation": {**SOME, "rounds": 5}, **blocks})
     assert_equal_bits(own_study, tmp_path, ["P2"])
