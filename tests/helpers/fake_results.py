@@ -155,8 +155,19 @@ def write(
             of it, and all MASE but that of persistence are a thousand times as high.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    of_scores = level, baseline, diverged, tuple((sent or {}).items())
-    for name, content in _files(json.dumps(config), *of_scores, noise, spread, constant, flat):
+    files = _files(
+        json.dumps(config),
+        level,
+        tuple(BASELINES),
+        baseline,
+        diverged,
+        tuple((sent or {}).items()),
+        noise,
+        spread,
+        constant,
+        flat,
+    )
+    for name, content in files:
         (folder / name).write_bytes(content)
     return Tables(folder)
 
@@ -165,6 +176,7 @@ def write(
 def _files(
     config: str,
     level: Level,
+    baseline_names: tuple[str, ...],
     baseline: Callable[[str], float],
     diverged: tuple[str, ...],
     sent: tuple[tuple[str, int], ...],
@@ -177,7 +189,7 @@ def _files(
     study = Study.parse(json.loads(config), "fake")
     clients = _clients(study, spread)
     records = _records(study, clients, _curves(study, level, noise, diverged), dict(sent))
-    baselines = _baselines(study, clients, baseline)
+    baselines = _baselines(study, clients, baseline_names, baseline)
     forecasts = _forecasts(study, clients)
     if constant is not None:
         names = clients["client"][clients["order"] == constant]
@@ -197,7 +209,7 @@ def _files(
         "errors": _errors(records, baselines, study.federation.rounds),
         "clients": clients,
         "forecasts": forecasts,
-        "baseline_forecasts": _baseline_forecasts(forecasts),
+        "baseline_forecasts": _baseline_forecasts(forecasts, baseline_names),
     }
     summary = summarise(records, study.data.source)
     summary = with_baselines(summary, summarise_baselines(baselines, study.data.source))
@@ -317,10 +329,13 @@ def _clients(study: Study, spread: float) -> pd.DataFrame:
 
 
 def _baselines(
-    study: Study, clients: pd.DataFrame, baseline: Callable[[str], float]
+    study: Study,
+    clients: pd.DataFrame,
+    baseline_names: tuple[str, ...],
+    baseline: Callable[[str], float],
 ) -> pd.DataFrame:
     """The four weeks of `naive_weeks` do not fit before validation."""
-    names = dict.fromkeys([*BASELINES, *(own.name for own in study.baselines.further)])
+    names = dict.fromkeys([*baseline_names, *(own.name for own in study.baselines.further)])
     keys = pd.DataFrame(product(names, ("validation", "test")), columns=["baseline", "split"])
     table = keys.merge(clients, how="cross")
     lacking = (table["baseline"] == "naive_weeks") & (table["split"] == "validation")
@@ -391,9 +406,10 @@ def _forecasts(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
     return cells.merge(pd.concat(weeks), on="state")
 
 
-def _baseline_forecasts(forecasts: pd.DataFrame) -> pd.DataFrame:
+def _baseline_forecasts(forecasts: pd.DataFrame, baseline_names: tuple[str, ...]) -> pd.DataFrame:
     """The truth of every client, off by a factor of its own for each baseline."""
-    baselines = pd.DataFrame(BASELINES.items(), columns=["baseline", "level"])
+    levels = [(name, BASELINES[name]) for name in baseline_names]
+    baselines = pd.DataFrame(levels, columns=["baseline", "level"])
     weeks = forecasts.drop_duplicates(["state", "client", "stamp"])
     table = baselines.merge(weeks, how="cross")
     off = table["truth"] * (1 + 0.1 * table["level"])
