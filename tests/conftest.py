@@ -22,7 +22,7 @@ from hypothesis import settings
 from tests.helpers.projects import WriteStudy, write_own_study
 
 # Python looks for garbage after every 700 new objects, which takes a twentieth of the time.
-gc.set_threshold(10_000, 20, 20)
+gc.set_threshold(100_000, 50, 1000)
 
 # How long an example takes is up to the machine, which others may keep busy.
 settings.register_profile("plfl", deadline=None)
