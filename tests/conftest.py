@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -16,6 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Where a test wants several threads, those that wait sleep.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+# One worker of `--numprocesses auto` more than cores: some wait for programs that they start.
+os.environ.setdefault("PYTEST_XDIST_AUTO_NUM_WORKERS", str((os.cpu_count() or 1) + 1))
+
 import pytest
 from hypothesis import settings
 
@@ -29,17 +33,34 @@ settings.register_profile("plfl", deadline=None)
 settings.load_profile("plfl")
 
 
+MEMORY = Path("/dev/shm")
+"""A folder in memory, on Linux."""
+NEEDED_MEMORY = 2 * 2**30
+"""Bytes that are enough for the files of the tests, of which a run has 0.3 GB at a time."""
+
 LONGEST = (
     *("deploy/test_flower.py", "forecast/test_export.py", "forecast/test_new_files.py"),
-    *("test_workflow.py", "report/test_page.py", "report/test_figures.py"),
-    *("faults/test_kill.py", "publish/test_tracking.py", "deploy/protocol/test_replay.py"),
-    *("deploy/protocol/test_trees.py", "training/test_stack_sizes.py", "data/test_recognising.py"),
-    *("pipeline/test_screen.py", "results/test_comparisons.py", "outside/test_score.py"),
-    *("deploy/protocol/test_secure.py", "data/test_reading.py", "results/test_claims.py"),
-    *("test_catalogue.py", "test_wheel.py", "methods/test_every_method.py"),
-    *("training/test_fused.py", "training/test_device.py", "test_examples.py"),
+    *("test_workflow.py", "faults/test_kill.py", "deploy/protocol/test_replay.py"),
+    *("report/test_figures.py", "results/test_comparisons.py", "publish/test_tracking.py"),
+    *("report/test_page.py", "methods/test_every_method.py", "training/test_device.py"),
+    *("test_wheel.py", "training/test_fused.py", "deploy/protocol/test_trees.py"),
+    *("data/test_recognising.py", "outside/test_score.py", "deploy/protocol/test_secure.py"),
+    *("results/test_claims.py", "outside/test_submissions.py", "test_examples.py"),
+    *("pipeline/test_screen.py", "data/test_questions.py", "training/test_stack_sizes.py"),
+    *("test_catalogue.py", "data/test_reading.py", "baselines/test_outside.py"),
 )
 """The files of tests that take longest, longest first."""
+
+
+def pytest_configure() -> None:
+    """Files of tests are in memory, if it has room for them and programs may run there: a twentieth
+    of the time would be that of the disk."""
+    if (
+        MEMORY.is_dir()
+        and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+        and shutil.disk_usage(MEMORY).free > NEEDED_MEMORY
+    ):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
