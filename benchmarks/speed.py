@@ -86,7 +86,7 @@ class Setting:
             targets=random.random((rows, horizons) if horizons > 1 else rows, dtype=np.float32),
             load=random.random(rows),
             stamps=np.tile(np.datetime64("2018-01-01T00:15", "s") + np.arange(YEAR) * 900, CLIENTS),
-            views={"train": ClientView(bounds, np.zeros(CLIENTS), np.ones(CLIENTS))},
+            views={"usual": ClientView(bounds, np.zeros(CLIENTS), np.ones(CLIENTS))},
             relative=windows.target == "change",
             look_back=windows.look_back,
             look_ahead=windows.look_ahead,

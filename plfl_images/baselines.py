@@ -18,6 +18,7 @@ from plfl.data.dataset import EVALUATED_SPLITS
 from plfl.interfaces.baseline import Crosses
 from plfl.results.records import BaselineTables
 from plfl_images.data.dataset import ImageDataset
+from plfl_images.data.splits import Labels
 
 ITERATIONS = 200
 """Most iterations of a regression."""
@@ -27,7 +28,6 @@ CROSSES: dict[str, Crosses] = {
     "logistic_pooled": "raw data",
 }
 """What clients send for each baseline."""
-Labels = NDArray[np.int64]
 
 
 def baseline_tables(state: str, dataset: ImageDataset, seeds: list[int]) -> BaselineTables:

@@ -281,11 +281,17 @@ def test_no_class_has_more_than_twenty_public_methods() -> None:
                 assert len(names) <= 20, f"{module}.{node.name}: {len(names)} public methods"
 
 
-def test_a_name_of_a_class_is_given_once() -> None:
-    """One noun names one type, whether the class is public or of one file."""
+def test_a_name_of_a_type_is_given_once() -> None:
+    """One noun names one type, whether a class or an alias, public or of one file."""
     places: dict[str, list[str]] = {}
     for module, file in modules().items():
-        for node in ast.walk(parsed(file)):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name.lstrip("_"), []).append(module)
+        classes = [node for node in ast.walk(parsed(file)) if isinstance(node, ast.ClassDef)]
+        names = [node.name.lstrip("_") for node in classes]
+        for node in parsed(file).body:
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            target = node.target if isinstance(node, ast.AnnAssign) else target
+            if isinstance(target, ast.Name) and re.match("_?[A-Z].*[a-z]", target.id):
+                names.append(target.id.lstrip("_"))
+        for name in names:
+            places.setdefault(name, []).append(module)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -204,7 +204,7 @@ def audit(
         PlflError: the cell has no ε to test, or canaries cannot test it.
     """
     setup = TrainingSetup.for_study(study, examples)
-    f = setup.federation(cell, study.plan.combinations.untuned_candidate(cell.combination))
+    f = setup.make_federation(cell, study.plan.combinations.untuned_candidate(cell.combination))
     block = study.federation.privacy
     if f.privacy is None or not block.noise or block.noise_as_of is not None:
         raise PlflError(

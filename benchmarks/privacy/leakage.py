@@ -195,7 +195,7 @@ class _Attack:
         candidate = self.setup.study.plan.combinations.untuned_candidate(self.cell.combination)
         data = self.setup.client_data(self.cell.seed, settings=settings)
         candidate = replace(candidate, client_opt=client_opt or candidate.client_opt)
-        f = self.setup.federation(self.cell, candidate, data)
+        f = self.setup.make_federation(self.cell, candidate, data)
         f.channel = _Overheard(f.channel)
         return f
 

@@ -78,10 +78,10 @@ class LightgbmFederated(TreeBaseline):
 
         models: dict[int, list[TreeModel]] = {}
         messages: list[list[int]] = [[] for _ in dataset.clients]
-        for members, numbers, clients in iterate_pools(dataset, self.turns):
+        for pooled_dataset, numbers, clients in iterate_pools(dataset, self.turns):
             tree_choices = earlier.models[int(clients[0])][0].tree_choices if earlier else []
             growth = PublicBinGrowth(len(numbers), secure=self.secure)
-            model = train(members, dataset, settings, self.design, tree_choices, growth)
+            model = train(pooled_dataset, dataset, settings, self.design, tree_choices, growth)
             models |= {client: [model] for client in clients.tolist()}
             for client, size in zip(numbers, growth.bytes_up, strict=True):
                 messages[client].append(int(size))

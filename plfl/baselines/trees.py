@@ -425,16 +425,16 @@ Grow: TypeAlias = Callable[[TreeWindows, FitSettings, Sequence[TreeChoice]], lis
 
 
 def train(
-    members: Dataset,
+    training_dataset: Dataset,
     scored_dataset: Dataset,
     settings: FitSettings,
     design: Design = LAGGED,
     tree_choices: Sequence[TreeChoice] = (),
     grow: Grow = boost_all,
 ) -> TreeModel:
-    """One model, trained on the windows of `members`, that forecasts windows of `scored_dataset`.
-    Its settings are `tree_choices`; without any, it chooses them."""
-    boosters = grow(TreeWindows(members, design), settings, tree_choices)
+    """One model, trained on the windows of `training_dataset`, that forecasts those of
+    `scored_dataset`. Its settings are `tree_choices`; without any, it chooses them."""
+    boosters = grow(TreeWindows(training_dataset, design), settings, tree_choices)
     return TreeModel(TreeWindows(scored_dataset, design), boosters, bool(settings.levels))
 
 
@@ -629,8 +629,8 @@ def fit_pooled(
     `sent_bytes`. Their settings are those of `fitted_baseline`; without it, they choose them."""
     earlier = fitted_baseline.models if fitted_baseline else {}
     models: dict[int, list[TreeModel]] = {}
-    for members, _, clients in iterate_pools(dataset, turns):
+    for pooled_dataset, _, clients in iterate_pools(dataset, turns):
         tree_choices = earlier[int(clients[0])][0].tree_choices if earlier else []
-        model = train(members, dataset, settings, tree_choices=tree_choices)
+        model = train(pooled_dataset, dataset, settings, tree_choices=tree_choices)
         models |= {client: [model] for client in clients.tolist()}
     return TreesFit(dataset, len(settings.levels), models, {"raw data": sent_bytes})

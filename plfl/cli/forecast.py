@@ -23,7 +23,7 @@ from plfl.cli.meters import (
 )
 from plfl.cli.results import find_results
 from plfl.forecast.output import FORMATS, Form
-from plfl.forecast.study_forecasts import Say, StudyForecasts
+from plfl.forecast.study_forecasts import SayOfMeter, StudyForecasts
 from plfl.forecast.sums import SUM
 from plfl.public.models import METER_KINDS, card
 
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         return _forecast_with_study(options, say)
 
 
-def _forecast_with_study(options: argparse.Namespace, say: Say) -> int:
+def _forecast_with_study(options: argparse.Namespace, say: SayOfMeter) -> int:
     """Forecast with the models of a study."""
     study_forecasts = StudyForecasts(
         options.file,

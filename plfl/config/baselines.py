@@ -89,8 +89,8 @@ class Baselines(Section):
     def find_with_members(self, name: str) -> list[Baseline]:
         """A baseline of the study, and all those whose forecasts it uses, directly or not."""
         baseline = self.find(name)
-        members = [self.find_with_members(member) for member in baseline.needs]
-        return [baseline, *chain.from_iterable(members)]
+        nested_baselines = map(self.find_with_members, baseline.needs)
+        return [baseline, *chain.from_iterable(nested_baselines)]
 
     def knows_own_readings(self, name: str) -> bool:
         """Whether the readings of each client are in the models of others that it receives for this

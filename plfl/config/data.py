@@ -14,6 +14,9 @@ from plfl.config.values import refuse_repetitions
 from plfl.interfaces.source import Source
 from plfl.plugins.registry import Section, extend_section
 
+WeatherJoin = Literal["position", "utc"]
+"""How hourly weather is joined to the load: see `Comstock.join`."""
+
 
 class Comstock(Section):
     """NREL's ComStock, simulated with EnergyPlus."""
@@ -24,7 +27,7 @@ class Comstock(Section):
     """Folder of the release in the bucket. Building ids hold for one release only."""
     upgrade: int = Field(10, ge=0, le=99)
     """Upgrade scenario: 0 is none, 10 (authors' code) "New Windows"."""
-    join: Literal["position", "utc"] = "position"
+    join: WeatherJoin = "position"
     """How hourly weather is joined to the load: `position`, row by row (authors' code), which is
     off by one hour in IL and three in CA, or `utc`, by true time."""
     draw: int | None = Field(None, ge=0)

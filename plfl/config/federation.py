@@ -13,6 +13,8 @@ from plfl.config.speeds import Speeds
 from plfl.layout import Head
 from plfl.plugins.registry import Section
 
+OptState = Literal["reset", "keep", "keep_personal"]
+"""What a local optimiser's state is at the start of a round: see `FederationSettings.opt_state`."""
 SPREADS = {"step_spread": ["step_seconds"], "link_spread": ["down_mbit", "up_mbit"]}
 """The keys of `Simulation` that spread speeds, and the speeds."""
 
@@ -162,7 +164,7 @@ class FederationSettings(Section):
     """Loss in scaled units: squared (`mse`, paper), absolute (`mae`), or squared below an error of
     1 and absolute above (`huber`). `quantiles` and `classify` have a loss of their own."""
     schedule: Schedule = Schedule()
-    opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
+    opt_state: OptState = "reset"
     """State of the local optimiser at the start of a round: `reset` (paper), `keep`, or
     `keep_personal` for the personal parameters only."""
     clip: float | None = Field(None, gt=0)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
-from plfl.config.values import Zone, check_expression
+from plfl.config.values import DecimalMark, IntervalEdge, LoadUnit, Zone, check_expression
 from plfl.plugins.registry import Section
 
 METER_ROLES = ("timestamp", "time_of_day", "meter")
@@ -20,10 +20,6 @@ NOT_INPUTS = ("load", *METER_ROLES)
 
 SERIES_MINUTES = (15, 30, 60)
 """Minutes that the rows of a series may be apart."""
-
-
-Mark = Literal["end", "start"]
-"""What a timestamp marks of its interval."""
 
 
 class Meters(Section):
@@ -63,7 +59,7 @@ class Meters(Section):
     they are refused: they can mean another time zone."""
     drop_gap_sums: bool = True
     """Leave out readings beside gaps that may hold their energy."""
-    stamp: Mark | dict[str, Mark] = "end"
+    stamp: IntervalEdge | dict[str, IntervalEdge] = "end"
     """Whether a timestamp marks the `end` or the `start` of its interval, or that of each state, by
     name."""
     interval: Literal[15, 30, 60] = 15
@@ -76,7 +72,7 @@ class Meters(Section):
     """Intervals that end by this local time, such as 2017-01-01, are left out."""
     until: str | None = None
     """Intervals that end after this local time are left out."""
-    unit: Literal["kWh", "Wh", "MWh", "kW", "W", "MW"] | None = None
+    unit: LoadUnit | None = None
     """Unit of the readings: energy in the interval, or mean power (`kW`, `W`, `MW`). null: the one
     that the file states, otherwise kWh."""
     cumulative: bool = False
@@ -86,7 +82,7 @@ class Meters(Section):
     """Registers whose names are equal without the match of this regular expression, such as
     ` T[12]$` for day and night, are added. Where one has no reading, the sum has none, unless they
     take turns."""
-    decimal: Literal[".", ","] | None = None
+    decimal: DecimalMark | None = None
     """Decimal separator. null: detected."""
     missing: list[float | str] = []
     """Values that stand for a missing reading, such as -9999 or `fault`."""

@@ -7,11 +7,14 @@ from pydantic import Field
 from plfl.config.values import Patterns
 from plfl.plugins.registry import Section
 
+JoinKind = Literal["unseen", "raw"]
+"""How clients join that do not train in the rounds: see `Scheme.join`."""
+
 
 class Scheme(Section):
     """A sharing scheme in which clients take part without training in the rounds."""
 
-    join: Literal["unseen", "raw"]
+    join: JoinKind
     """`unseen`: a client joins after the rounds and receives the model of the others, who train on
     their whole history; `fine_tuning` and `boosting` adapt it. `raw`: all receive one model,
     trained on the windows of all with as many steps as they take together."""

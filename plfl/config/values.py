@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator
@@ -11,6 +11,10 @@ from plfl.base.errors import suggest_name
 from plfl.config.error_messages import refusal
 
 Item = TypeVar("Item")
+LoadUnit = Literal["kWh", "Wh", "MWh", "kW", "W", "MW"]
+DecimalMark = Literal[".", ","]
+IntervalEdge = Literal["end", "start"]
+"""Which edge of an interval its stamp is at."""
 
 
 def refuse_repetitions(values: list[Item]) -> list[Item]:

@@ -17,7 +17,7 @@ from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic, explain_write_error
 
 T = TypeVar("T")
-Array = np.ndarray[Any, Any]
+AnyArray = np.ndarray[Any, Any]
 ARRAY_DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
     # NumPy and zipfile raise these for damaged headers.
@@ -40,13 +40,13 @@ class GrowingArray:
 
     def __init__(self, folder: Path | None = None):
         """Begin; `folder`: that of the file, or None for memory."""
-        self._parts: list[Array] = []
+        self._parts: list[AnyArray] = []
         self._folder, self._file, self._rows = folder, None, 0
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
-    def append(self, new_rows: Array) -> None:
+    def append(self, new_rows: AnyArray) -> None:
         """Append a part; PlflError if the disk is full."""
         self._rows += len(new_rows)
         if self._file is None:
@@ -60,7 +60,7 @@ class GrowingArray:
             assert self._folder is not None
             raise explain_write_error(error, self._folder) from error
 
-    def as_array(self) -> Array:
+    def as_array(self) -> AnyArray:
         """All parts."""
         first_part, shape = self._parts[0], (self._rows, *self._parts[0].shape[1:])
         if self._file is None or not first_part[:0].itemsize * np.prod(shape):
@@ -109,7 +109,7 @@ def load(path: str | PathLike[str], make: Callable[[dict[str, Any]], T]) -> T:
         ) from None
 
 
-def _read(path: str | PathLike[str], archive: ZipFile, member: ZipInfo) -> Array:
+def _read(path: str | PathLike[str], archive: ZipFile, member: ZipInfo) -> AnyArray:
     with archive.open(member) as file:
         if member.file_size < FEWEST_MAPPED_BYTES or npy.read_magic(file) != (1, 0):
             with archive.open(member) as stream:
@@ -126,13 +126,13 @@ def _read(path: str | PathLike[str], archive: ZipFile, member: ZipInfo) -> Array
         return _plain(np.memmap(raw, dtype, "c", first, shape))
 
 
-def _plain(mapped: Array) -> Array:
+def _plain(mapped: AnyArray) -> AnyArray:
     """An array in a file as an ordinary one: every operation on a `memmap` makes another one, which
     takes longer than a small operation itself."""
     return mapped.view(np.ndarray)
 
 
-def arrays_under(arrays: Mapping[str, Array], name: str) -> dict[str, Array]:
+def arrays_under(arrays: Mapping[str, AnyArray], name: str) -> dict[str, AnyArray]:
     """The arrays whose names begin with `name/`, by the rest of their names."""
     start = f"{name}/"
     return {key.removeprefix(start): x for key, x in arrays.items() if key.startswith(start)}

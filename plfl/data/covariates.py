@@ -32,7 +32,7 @@ from plfl.config.windows import (
 )
 from plfl.data.features import Unit, days_of, finite_values, time_of_day, weekday
 
-Keys = TypeVar("Keys", bound=Transform)
+TransformKeys = TypeVar("TransformKeys", bound=Transform)
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class Series:
         return np.where(np.isnan(loads), self.load, loads) if self.fills_lags else loads
 
 
-class Covariate(ABC, Generic[Keys]):
+class Covariate(ABC, Generic[TransformKeys]):
     """What one transform computes."""
 
-    def __init__(self, keys: Keys, windows: Windows):
+    def __init__(self, keys: TransformKeys, windows: Windows):
         self.keys, self.windows = keys, windows
         self.width = keys.width(windows.horizons)
         """Its number of columns."""

@@ -29,9 +29,9 @@ from plfl.data.computed import ComputedRows, JoinedSeries, RowTable
 from plfl.layout import WindowShape
 
 Split = Literal["train", "validation", "test"]
-ViewName = Literal["train", "whole", "new"]
+ViewName = Literal["usual", "whole", "new"]
 """What clients know of their rows, see `Dataset.views`."""
-VIEWS: tuple[ViewName, ...] = ("train", "whole", "new")
+VIEWS: tuple[ViewName, ...] = ("usual", "whole", "new")
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 EVALUATED_SPLITS = SPLITS[1:]
 """The splits that models are scored on."""
@@ -97,29 +97,30 @@ class ClientView:
     """Load (N,) in kWh at which the scaled load is 0."""
     scale: NDArray[np.float64]
     """Load (N,) in kWh by which the scaled load grows by 1."""
-    held: NDArray[np.int64] = field(default_factory=no_clients)
+    held_out_counts: NDArray[np.int64] = field(default_factory=no_clients)
     """Number of rows (N,) at the end of each client's history that are held out to choose on: a
     window is for validation if its targets are there. Empty: there is a separate validation set."""
 
     @property
     def is_rehearsal(self) -> bool:
         """Whether rows are held out, and not for training too."""
-        return len(self.held) > 0 and bool((self.bounds[:, 1] < self.bounds[:, 2]).all())
+        return len(self.held_out_counts) > 0 and bool((self.bounds[:, 1] < self.bounds[:, 2]).all())
 
     def select(self, clients: NDArray[np.int64]) -> ClientView:
         """The view of some of the clients."""
-        held = self.held[clients] if len(self.held) else self.held
-        return ClientView(self.bounds[clients], self.offset[clients], self.scale[clients], held)
+        counts, bounds = self.held_out_counts, self.bounds[clients]
+        counts = counts[clients] if len(counts) else counts
+        return ClientView(bounds, self.offset[clients], self.scale[clients], counts)
 
     def move(self, row_count: int) -> ClientView:
         """The view of the same clients in a table with so many more rows before theirs."""
         return replace(self, bounds=self.bounds + row_count)
 
-    def hold_out(self, held: NDArray[np.int64]) -> ClientView:
+    def hold_out(self, counts: NDArray[np.int64]) -> ClientView:
         """The view with this many rows (N,) at the end of the history held out."""
         bounds = self.bounds.copy()
-        bounds[:, 1] = bounds[:, 2] - held
-        return replace(self, bounds=bounds, held=held)
+        bounds[:, 1] = bounds[:, 2] - counts
+        return replace(self, bounds=bounds, held_out_counts=counts)
 
     def refit(self) -> ClientView:
         """The view in which the rows that are held out are also for training."""
@@ -148,7 +149,7 @@ class Dataset:
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
     views: Mapping[ViewName, ClientView]
-    """What the clients know of their rows. `train`: as they train. `whole`: their whole history
+    """What the clients know of their rows. `usual`: as they train. `whole`: their whole history
     before the test set, not only its latest weeks; absent if they train on all of it. `new`: as if
     they were new, with few weeks before the test set; absent if no sharing scheme asks for it. The
     rows of each view are a copy with another scale."""
@@ -167,9 +168,9 @@ class Dataset:
     scaling: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, np.str_))
     """`plfl.data.windows.Scaling` (N,) of each client as JSON, which makes windows of later
     readings; empty for made-up series."""
-    federation: NDArray[np.int64] = field(default_factory=no_clients)
+    federation_numbers: NDArray[np.int64] = field(default_factory=no_clients)
     """Number (N,) of the federation of each client; empty: all are in one federation."""
-    view_name: ViewName = "train"
+    view_name: ViewName = "usual"
     """The one of `views` whose windows these are."""
     series_table: JoinedSeries | None = None
     """What covariates and targets are computed from; None: they are stored."""
@@ -192,12 +193,12 @@ class Dataset:
                         "make them again with `plfl study … --forcerun windows`",
                     )
                 )
-            name = "train"
+            name = "usual"
         return self.copy_on_rows(view_name=name)
 
     def select(self, clients: NDArray[np.int64]) -> Self:
         """A dataset of some of the clients; the rows of the others stay, unused."""
-        optional = {"scaling": self.scaling, "federation": self.federation}
+        optional = {"scaling": self.scaling, "federation_numbers": self.federation_numbers}
         return self.copy_on_rows(
             clients=self.clients[clients],
             views={name: view.select(clients) for name, view in self.views.items()},
@@ -223,9 +224,10 @@ class Dataset:
 
     def federations(self) -> list[NDArray[np.int64]]:
         """The clients of each federation."""
-        if not len(self.federation):
+        if not len(self.federation_numbers):
             return [np.arange(len(self.clients))]
-        return [np.flatnonzero(self.federation == k) for k in np.unique(self.federation)]
+        numbers = self.federation_numbers
+        return [np.flatnonzero(numbers == k) for k in np.unique(numbers)]
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of all windows that lie entirely in one split of a client and touch no gap."""
@@ -239,9 +241,9 @@ class Dataset:
 
     def _all_starts(self, client: int, split: Split) -> NDArray[np.int64]:
         view = self.view
-        if split == "validation" and len(view.held):
+        if split == "validation" and len(view.held_out_counts):
             end = int(view.bounds[client, 2])
-            first = end - int(view.held[client]) - self.look_back - self.look_ahead + 1
+            first = end - int(view.held_out_counts[client]) - self.look_back - self.look_ahead + 1
             return np.arange(first, end - window_length(self) + 1)
         first, end = view.bounds[client, SPLITS.index(split) :][:2]
         return np.arange(first, end - window_length(self) + 1)
@@ -436,7 +438,8 @@ def _compute_fields(
 
 def form_of(dataset: Dataset) -> tuple[object, ...]:
     """A key, equal for datasets that `join_datasets` accepts: only clients and rows differ."""
-    sizes = (len(x) for x in (dataset.scaling, dataset.view.held, dataset.federation))
+    counts = dataset.view.held_out_counts
+    sizes = (len(x) for x in (dataset.scaling, counts, dataset.federation_numbers))
     distances = dataset.look_ahead, dataset.horizons, dataset.interval, dataset.relative
     columns, views = dataset.columns.tolist(), sorted(dataset.views)
     is_computed = source_table(dataset) is not None
@@ -446,14 +449,14 @@ def form_of(dataset: Dataset) -> tuple[object, ...]:
 def join_datasets(datasets: Iterable[Dataset], folder: Path | None = None) -> Dataset:
     """The clients of several datasets, which are otherwise equal, as one dataset. Their rows are in
     unnamed temporary files in `folder`, or in memory."""
-    names, scalings, federations, first_row = [], [], [], 0
+    names, scalings, federation_numbers, first_row = [], [], [], 0
     views: dict[ViewName, list[ClientView]] = {}
     rows = JoinedRows(folder)
     for client_dataset in datasets:
         rows.append(client_dataset)
         names.append(client_dataset.clients)
         scalings.append(client_dataset.scaling)
-        federations.append(client_dataset.federation)
+        federation_numbers.append(client_dataset.federation_numbers)
         for view_name, view in client_dataset.views.items():
             views.setdefault(view_name, []).append(view.move(first_row))
         first_row += len(client_dataset.load)
@@ -461,7 +464,7 @@ def join_datasets(datasets: Iterable[Dataset], folder: Path | None = None) -> Da
         client_dataset,
         clients=np.concatenate(names),
         scaling=np.concatenate(scalings),
-        federation=np.concatenate(federations),
+        federation_numbers=np.concatenate(federation_numbers),
         views={name: _join_views(blocks) for name, blocks in views.items()},
     )
 

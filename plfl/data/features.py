@@ -13,7 +13,7 @@ from plfl.base.array_types import Floats as Floats
 from plfl.base.errors import DataError, Problem
 from plfl.base.lazy import pandas as pd
 
-Rows = TypeVar("Rows", "pd.DataFrame", "pd.Series[float]")
+RowsOverTime = TypeVar("RowsOverTime", "pd.DataFrame", "pd.Series[float]")
 
 
 def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
@@ -48,7 +48,7 @@ def resample(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
     return means
 
 
-def drop_replaced(rows: Rows) -> Rows:
+def drop_replaced(rows: RowsOverTime) -> RowsOverTime:
     """Rows by time, without those that a later row of the same time replaces."""
     return rows[~rows.index.duplicated(keep="last")]
 

@@ -78,8 +78,8 @@ def build(
         computed = {name: getattr(dataset, name).every_row for name in COMPUTED_FIELDS}
         dataset = dataset.copy_on_rows(**computed)
     if size is not None:
-        federation = federations_of(list(client_series), size)
-        dataset = dataset.copy_on_rows(federation=federation)
+        federation_numbers = number_federations(list(client_series), size)
+        dataset = dataset.copy_on_rows(federation_numbers=federation_numbers)
     _check_windows(dataset, windows)
     return dataset
 
@@ -96,7 +96,8 @@ def _build_views(
     dataset = _build_client(name, cut, windows, limits)
     if windows.history is not None:  # what they train on for others, who join late
         all_history = windows.model_copy(update={"history": None})
-        whole_cut = replace(cut_of(name, table, all_history, origin), held=cut.held)
+        counts = cut.held_out_counts
+        whole_cut = replace(cut_of(name, table, all_history, origin), held_out_counts=counts)
         whole_dataset = _build_client(name, whole_cut, all_history, limits)
         dataset = _add_view(dataset, "whole", whole_dataset)
     if new is not None:
@@ -109,9 +110,9 @@ def _build_views(
 def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
     scaling, series = _scale_series(cut, windows, *_scales(cut, windows, limits))
     dataset = _dataset(name, series, cut.edges)
-    view = dataset.view.hold_out(cut.held) if len(cut.held) else dataset.view
+    view = dataset.view.hold_out(cut.held_out_counts) if len(cut.held_out_counts) else dataset.view
     scaling_text = np.array([json.dumps(scaling.as_record())])
-    return replace(dataset, scaling=scaling_text, views={"train": view})
+    return replace(dataset, scaling=scaling_text, views={"usual": view})
 
 
 def _check_equal(client_series: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -173,7 +174,7 @@ def _add_view(dataset: Dataset, name: ViewName, view_dataset: Dataset) -> Datase
     return rows.as_dataset(dataset, views=views)
 
 
-def federations_of(names: Sequence[str], size: int) -> NDArray[np.int64]:
+def number_federations(names: Sequence[str], size: int) -> NDArray[np.int64]:
     """Numbers (N,) of the federations of about `size` clients into which they are divided.
 
     The clients are sorted by the digests of their names, so the division depends on nothing else.
@@ -226,14 +227,14 @@ class Scaling:
     """Greatest value (F,) there."""
     covariates: list[NDArray[np.float64]]
     """What each transform of `windows.covariates` estimates from the training set."""
-    known: np.datetime64 = UNKNOWN
+    known_until: np.datetime64 = UNKNOWN
     """Stamp of the last row that model and widths depend on: the end of the validation set."""
 
     def as_record(self) -> dict[str, Any]:
         """As values of JSON."""
         numbers = {name: getattr(self, name).tolist() for name in SCALING_ARRAYS}
         covariates = [transform.tolist() for transform in self.covariates]
-        return {**numbers, "covariates": covariates, "known": str(self.known)}
+        return {**numbers, "covariates": covariates, "known": str(self.known_until)}
 
     @classmethod
     def from_record(
@@ -242,11 +243,11 @@ class Scaling:
         """The inverse of `as_record`; earlier versions did not have `known`."""
         arrays = {name: np.array(values, float) for name, values in numbers.items()}
         estimated = [np.array(transform, float) for transform in covariates]
-        return cls(**arrays, covariates=estimated, known=np.datetime64(known, "s"))
+        return cls(**arrays, covariates=estimated, known_until=np.datetime64(known, "s"))
 
 
 SCALING_ARRAYS = [
-    field.name for field in fields(Scaling) if field.name not in ("covariates", "known")
+    field.name for field in fields(Scaling) if field.name not in ("covariates", "known_until")
 ]
 """The arrays (F,) of a scaling."""
 
@@ -264,7 +265,7 @@ def _scale_series(
     series = _series(cut.table, windows, cut.training_rows, offset, scale)
     last_stamp = series.stamps[cut.edges[0, 2] - 1]
     return Scaling(
-        offset, scale, *_limits(cut), covariates.estimate(series), known=last_stamp
+        offset, scale, *_limits(cut), covariates.estimate(series), known_until=last_stamp
     ), series
 
 
@@ -295,11 +296,11 @@ def build_later(
 
     Windows that read missing values are left out; with `fills_lags`, the last load of a window
     replaces those of lags that are in a gap. If they `are_for_training`, all windows are;
-    otherwise those that begin after `Scaling.known` are for test, and none is for training.
+    otherwise those that begin after `Scaling.known_until` are for test, and none is for training.
     """
     series = _series(table, windows, slice(0, len(table)), scaling.offset, scaling.scale)
     series = replace(series, fills_lags=fills_lags)
-    end, known_rows = len(table), int((series.stamps <= scaling.known).sum())
+    end, known_rows = len(table), int((series.stamps <= scaling.known_until).sum())
     edges = np.array([[0, end, end, end] if are_for_training else [0, 0, known_rows, end]])
     # The estimates are not those of these readings.
     return replace(
@@ -370,7 +371,7 @@ def _dataset(name: str, series: covariates.Series, edges: NDArray[np.int64]) -> 
         load=series.load,
         stamps=series.stamps,
         views={
-            "train": ClientView(edges, np.array([series.offset]), np.array([series.scale])),
+            "usual": ClientView(edges, np.array([series.offset]), np.array([series.scale])),
         },
         relative=windows.is_relative,
         look_back=windows.look_back,
@@ -401,8 +402,8 @@ class Cut:
     table: pd.DataFrame
     edges: NDArray[np.int64]
     """`ClientView.bounds` (1, 4) of this table."""
-    held: NDArray[np.int64] = field(default_factory=no_clients)
-    """`ClientView.held`; the training set of `edges` then is the whole history."""
+    held_out_counts: NDArray[np.int64] = field(default_factory=no_clients)
+    """`ClientView.held_out_counts`; the training set of `edges` then is the whole history."""
 
     @property
     def training_rows(self) -> slice:

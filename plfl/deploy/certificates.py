@@ -63,7 +63,7 @@ LOCAL_NAMES = ("localhost", "127.0.0.1")
 
 
 @dataclass(frozen=True)
-class _Keys:
+class _KeyFolder:
     """The folder with the keys of a host. PlflError: a file is missing, or others can read it."""
 
     key_name: ClassVar[str]
@@ -87,7 +87,7 @@ class _Keys:
         return self.folder / self.key_name
 
 
-class ServerKeys(_Keys):
+class ServerKeys(_KeyFolder):
     """The folder with the keys of a server."""
 
     key_name, option = SERVER_KEY, "--host NAME"
@@ -115,7 +115,7 @@ class ServerKeys(_Keys):
         }
 
 
-class ClientKeys(_Keys):
+class ClientKeys(_KeyFolder):
     """The folder with the keys of a client."""
 
     key_name, option = CLIENT_KEY, "--client NAME"

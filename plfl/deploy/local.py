@@ -214,7 +214,7 @@ def replay(
         The result tables, and the federation after the last round.
     """
     setup = TrainingSetup.for_study(study, dataset)
-    f = setup.federation(cell, agreement.candidate(study, cell))
+    f = setup.make_federation(cell, agreement.candidate(study, cell))
     client_data = f.client_data
     clock = f.clock = ObservedClock(study.federation.simulation, client_data.names, cell.seed)
     settings = study.federation

@@ -89,7 +89,7 @@ def _run(grid: Grid, folder: Path) -> list[str]:
         write_text(folder / PROGRESS, "".join(lines))
 
     result = server.run(report)
-    write_results(study, cell, result, server.members.descriptions, Path(settings["results"]))
+    write_results(study, cell, result, server.membership.descriptions, Path(settings["results"]))
     if (result.records["split"] != "train").any():
         return server.notes
     unscored = (

@@ -54,9 +54,11 @@ def evaluate_in_groups(
     common = fit_common(baselines, dataset, settings)
 
     def score_group(number: int) -> BaselineTables:
-        members = groups[number]
-        earlier = {name: GroupBaseline(baseline, members) for name, baseline in common.items()}
-        tables = _evaluate(state, dataset.select(members), keys, task, earlier)
+        group_clients = groups[number]
+        earlier = {
+            name: GroupBaseline(baseline, group_clients) for name, baseline in common.items()
+        }
+        tables = _evaluate(state, dataset.select(group_clients), keys, task, earlier)
         progress = JobState("group", number + 1, len(groups))
         log.info("%s: %s is scored", state, progress, extra=progress.as_extra())
         return tables
@@ -93,14 +95,14 @@ def fit_common(
     """The baselines of `common_baseline_names`, fitted to all clients, with those that failed."""
     names = common_baseline_names(baselines)
     common: dict[str, FittedBaseline] = {}
-    members: dict[str, FittedBaseline] = {}
+    fitted_baselines: dict[str, FittedBaseline] = {}
     for baseline in baselines:
         if baseline.name not in names:
             continue
         try:
             with BaselineError.replaces_errors():
-                members[baseline.name] = fit(baseline, dataset, settings, members)
-            common[baseline.name] = members[baseline.name]
+                fitted_baselines[baseline.name] = fit(baseline, dataset, settings, fitted_baselines)
+            common[baseline.name] = fitted_baselines[baseline.name]
         except BaselineError as failure:
             common[baseline.name] = FailedBaseline(failure)
     return common
@@ -133,7 +135,7 @@ class GroupBaseline(FittedBaseline):
 
 def join_groups(
     results: Sequence[BaselineTables],
-    job_members: Sequence[NDArray[np.int64]],
+    job_clients: Sequence[NDArray[np.int64]],
     names: Sequence[str],
 ) -> BaselineTables:
     """The results of all clients, in the order of `evaluate`."""
@@ -141,7 +143,7 @@ def join_groups(
         _in_order((x.scores for x in results), {"baseline": names, "split": SPLITS}),
         _in_order((x.forecasts for x in results), {"baseline": names}),
         _in_order((x.errors for x in results), {"method": names}),
-        _join_packed([x.packed for x in results], job_members),
+        _join_packed([x.packed for x in results], job_clients),
         Totals.join([x.totals for x in results if x.totals is not None]),
     )
 
@@ -158,12 +160,12 @@ def _in_order(tables: Iterable[pd.DataFrame], order: Mapping[str, Sequence[str]]
 
 
 def _join_packed(
-    packed_arrays: Sequence[Arrays], job_members: Sequence[NDArray[np.int64]]
+    packed_arrays: Sequence[Arrays], job_clients: Sequence[NDArray[np.int64]]
 ) -> Arrays:
     """The packed baselines of all clients, baseline by baseline. They are taken out of
     `packed_arrays`."""
     arrays_by_baseline: dict[str, dict[str, Any]] = {}
-    for own_arrays, clients in zip(packed_arrays, job_members, strict=True):
+    for own_arrays, clients in zip(packed_arrays, job_clients, strict=True):
         for path, array in own_arrays.items():
             name, _, key = path.partition("/")
             kept_arrays = arrays_by_baseline.setdefault(name, {})

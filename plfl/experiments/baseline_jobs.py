@@ -90,9 +90,9 @@ def write_group(
     study: Study, state: str, dataset: Dataset, job_number: int, common: Path, files: BaselineFiles
 ) -> None:
     """Evaluate the baselines of a group (from 1), given the forecasts of `write_common`."""
-    keys, members = study.baselines, groups_of(study, state)[job_number - 1]
-    earlier = arrays.load(common, lambda content: _handed_over(content, dataset, members))
-    own_dataset = dataset.select(members)
+    keys, group_clients = study.baselines, groups_of(study, state)[job_number - 1]
+    earlier = arrays.load(common, lambda content: _handed_over(content, dataset, group_clients))
+    own_dataset = dataset.select(group_clients)
     evaluate(
         state,
         own_dataset,
@@ -105,16 +105,16 @@ def write_group(
 
 
 def _handed_over(
-    content: dict[str, Any], dataset: Dataset, members: NDArray[np.int64]
+    content: dict[str, Any], dataset: Dataset, group_clients: NDArray[np.int64]
 ) -> dict[str, FittedBaseline]:
     """The baselines in a file of `write_common`, for these of its clients."""
     ends = content.pop(ENDS_KEY)
     places = {
         (i, split): slice(ends[k], ends[k + 1])
         for k, (client, split) in enumerate(_iterate_evaluated(dataset))
-        for i in np.flatnonzero(members == client).tolist()
+        for i in np.flatnonzero(group_clients == client).tolist()
     }
-    own_dataset, handed_over = dataset.select(members), dict[str, FittedBaseline]()
+    own_dataset, handed_over = dataset.select(group_clients), dict[str, FittedBaseline]()
     for key, values in content.items():
         name, _, kind = key.partition("/")
         if kind == "failure":
@@ -123,7 +123,7 @@ def _handed_over(
             forecasts = {place: values[rows] for place, rows in places.items()}
             start = f"{name}/sent/"
             bytes_sent = {
-                path.removeprefix(start): sizes_of_all[members].tolist()
+                path.removeprefix(start): sizes_of_all[group_clients].tolist()
                 for path, sizes_of_all in content.items()
                 if path.startswith(start)
             }

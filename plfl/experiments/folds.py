@@ -64,7 +64,7 @@ class Fold:
 
     setup: TrainingSetup
 
-    members: Examples
+    training_clients: Examples
     """The clients that train."""
     scored_clients: Examples
     """The clients that are scored with the models of this fold."""
@@ -80,7 +80,7 @@ class Fold:
         return self.setup.evaluator_of(self.scored_clients)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
-        """The data of the members and of the scored clients, with the minibatches of a seed."""
+        """The data of those that train and of those that are scored, with a seed's minibatches."""
         if seed not in self._data:
             scored_data = self.setup.client_data(seed, self.scored_clients)
             if self.scheme is None:
@@ -90,7 +90,7 @@ class Fold:
                 if self.scheme.join == "raw":
                     settings = _pooled_settings(settings, len(self.scored_clients.clients))
                 self._data[seed] = (
-                    self.setup.client_data(seed, self.members, settings),
+                    self.setup.client_data(seed, self.training_clients, settings),
                     scored_data,
                 )
         return self._data[seed]
@@ -134,20 +134,20 @@ def make_folds(setup: TrainingSetup, cell: Cell) -> Iterator[Fold]:
 
 
 class FoldTraining:
-    """A fold of a cell in training: the federation of its members, and the clients that join it."""
+    """A fold of a cell in training: its federation, and the clients that join it."""
 
     def __init__(self, cell: Cell, candidate: Candidate, fold: Fold):
         """Prepare the federation for its first round."""
         self.fold = fold
         self._joiner: Federation | None = None
-        members, scored_data = fold.data(cell.seed)
-        self.dataset, federation = scored_data.dataset, partial(fold.setup.federation, cell)
+        training_data, scored_data = fold.data(cell.seed)
+        self.dataset, setup = scored_data.dataset, fold.setup
         if fold.scheme is not None:
             local_candidate = replace(candidate, server_opt=FedAvg(), method=FedOpt())
-            self._joiner = federation(local_candidate, scored_data)
+            self._joiner = setup.make_federation(cell, local_candidate, scored_data)
             if fold.scheme.join == "raw" and not (candidate.method and candidate.method.only_model):
                 candidate = local_candidate
-        self.federation = federation(candidate, members)
+        self.federation = setup.make_federation(cell, candidate, training_data)
 
     def score_round(self, method: Method, is_last: bool) -> Evaluation:
         """Score the clients of the fold, with the models that `method` gives them."""

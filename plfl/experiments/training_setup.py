@@ -82,7 +82,7 @@ class TrainingSetup:
             return cast(Evaluator, self.task.evaluator(dataset, self.engine))
         return ForecastEvaluator(cast(Dataset, dataset), self.engine, self.task)
 
-    def federation(
+    def make_federation(
         self,
         cell: Cell,
         candidate: Candidate,
@@ -123,7 +123,7 @@ def federation_of(
         method=candidate.method or FedOpt(),  # alone, the round shares nothing
         client_opt=candidate.client_opt,
         server_opt=candidate.server_opt,
-        sharing=torch.from_numpy(mask).to(client_data.engine.device),
+        study_mask=torch.from_numpy(mask).to(client_data.engine.device),
         client_data=client_data,
         network=network,
         channel_settings=study.channel,

@@ -12,14 +12,14 @@ from plfl.interfaces.method import Method
 from plfl.results.best import lowest
 from plfl.results.records import MODELS, ModelKind, Models
 from plfl.study import Cell
-from plfl.study.combinations import Candidate, Values
+from plfl.study.combinations import Candidate, TunedValues
 
 
 @dataclass(frozen=True)
 class TunedChoice:
     """The choice for one model, made on validation."""
 
-    tuned_values: Values
+    tuned_values: TunedValues
     """The chosen values of the tuned hyperparameters."""
     rounds: int
     """The chosen number of rounds."""
@@ -103,9 +103,9 @@ def best_keys(
     return {key for errors in errors_of.values() if (key := lowest(errors)) is not None}
 
 
-def _repeated_trials(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
+def _repeated_trials(trials: list[Trial]) -> dict[str, dict[TunedValues, list[Trial]]]:
     """The trials by `repeats_key` and candidate, one per seed."""
-    trials_by_key: dict[str, dict[Values, list[Trial]]] = {}
+    trials_by_key: dict[str, dict[TunedValues, list[Trial]]] = {}
     for trial in trials:
         trials_by_values = trials_by_key.setdefault(trial.repeats_key, {})
         trials_by_values.setdefault(trial.candidate.tuned_values, []).append(trial)

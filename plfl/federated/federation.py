@@ -7,14 +7,13 @@ models together. They do not influence each other.
 
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from plfl.config.channel import ChannelSettings
-from plfl.config.federation import FederationSettings
+from plfl.config.federation import FederationSettings, OptState
 from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
@@ -31,9 +30,6 @@ from plfl.networks.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt, ServerState
 from plfl.training.work import Average, Moments
-
-OptState = Literal["reset", "keep", "keep_personal"]
-"""What happens to a local optimiser's state at the end of a round: `federation.opt_state`."""
 
 
 class KeptMoments:
@@ -96,7 +92,7 @@ class Federation:
     client_opt: ClientOpt
     """The local optimiser, which has the learning rate of a round while that is in progress."""
     server_opt: InitVar[ServerOpt]
-    sharing: Tensor
+    study_mask: Tensor
     """Mask (P,) of the parameters that the study shares."""
     client_data: ClientData
     """What the clients can compute from their data. Methods ask for it here."""
@@ -143,7 +139,7 @@ class Federation:
         settings, names = self.settings, self.client_data.names
         self._client_opt = self.client_opt
         self.initial = self.draw(self.seed)
-        self.shared_mask = self.method.shared_mask(self.sharing, self.layout).clone()
+        self.shared_mask = self.method.shared_mask(self.study_mask, self.layout).clone()
         self.shared_mask[self.layout.buffer_columns] = False  # whatever a method says
         self.local = self._draw_local()
         self.server = ServerState(server_opt, self.x0, len(names))
@@ -240,7 +236,7 @@ class Federation:
             return common.clone()
         streams = self.client_data.streams("initial", range(len(common)), 0)
         single = torch.stack([self.draw(int(random.integers(2**32))) for random in streams])
-        return torch.where(self.sharing, common, single)
+        return torch.where(self.study_mask, common, single)
 
     @cached_property
     def columns(self) -> slice | Tensor:
@@ -268,24 +264,21 @@ class Federation:
 
     def weights_of(self, clients: Tensor) -> Tensor:
         """Weights (n,) of `clients` in a mean over them; they sum to one."""
-        windows = self.client_data.window_counts[clients]
-        weights = windows if self.settings.weighting == "samples" else torch.ones_like(windows)
+        weights = self.client_weights[clients]
         return weights / weights.sum()
 
     @property
-    def weights_of_sum(self) -> Tensor:
-        """Weights (N,) of all clients in a masked sum."""
+    def client_weights(self) -> Tensor:
+        """Weights (N,) of all clients in a masked sum over them; they need not sum to one. NaN: a
+        deployed server does not know how many windows a client has that has never joined."""
         windows = self.client_data.window_counts
         return windows if self.settings.weighting == "samples" else torch.ones_like(windows)
 
     def weights_of_all(self) -> Tensor:
-        """Weights (N,) of all clients in a mean over them; they need not sum to one. A deployed
-        server does not know how many windows a client has that has never joined. Such a client
-        gets the mean weight of the others."""
-        windows = self.client_data.window_counts
-        if self.settings.weighting != "samples":
-            return torch.ones_like(windows)
-        return torch.where(windows.isnan(), windows.nanmean(), windows)
+        """`client_weights` (N,) for a mean over all clients: one that has never joined gets the
+        mean weight of the others."""
+        weights = self.client_weights
+        return torch.where(weights.isnan(), weights.nanmean(), weights)
 
     def models(self, clients: Tensor, shared_values: Tensor) -> Tensor:
         """Models (n, P) of `clients`: the given shared part (n, d_s) and their own personal one."""

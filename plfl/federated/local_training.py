@@ -7,7 +7,7 @@ for memory, large enough to use every core.
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -25,14 +25,19 @@ log = logging.getLogger(__name__)
 
 
 class Cohort:
-    """The clients of one federation that train at the same time. Making one sends them what they
-    need (`broadcast`). For clients that drop out (`are_staying` is False), only their time and the
-    bytes sent to them count."""
+    """The clients of one federation that train at the same time, by the `instructions` of a round.
+    Of clients that drop out (`are_staying` is False), only time and received bytes count."""
 
-    def __init__(self, f: Federation, t: int, clients: Tensor, are_staying: bool):
+    def __init__(
+        self,
+        f: Federation,
+        t: int,
+        clients: Tensor,
+        are_staying: bool,
+        instructions: TrainInstructions,
+    ):
         self.f, self.t, self.clients, self.are_staying = f, t, clients, are_staying
-        self.instructions = instructions = broadcast(f, t, clients)
-        data = f.client_data
+        self.instructions, data = instructions, f.client_data
         self.has_equal_steps = instructions.steps is None and data.has_equal_steps
         steps = (
             data.steps(clients)
@@ -120,7 +125,7 @@ def _aggregate_masked(f: Federation, t: int, clients: Tensor, updates: Tensor) -
     grid = UpdateGrid(None if private is None else private.noise_of_sum(t, f.client_data.names))
     if private is not None:
         updates = private.clip_own(clients, updates)
-    weights = f.weights_of_sum
+    weights = f.client_weights
 
     def numbers(crowd: Crowd) -> NDArray[np.int64]:
         random = f.client_data.streams("secure/rounding", indices, t)
@@ -154,11 +159,14 @@ class _CohortSlice:
         """Whether it holds the last clients of its cohort."""
         return bool(self.index.stop == len(self.cohort.clients))
 
-    def begin(self, engine: Engine) -> LocalWork:
-        """Make the work of these clients, according to the method's instructions, and keep their
-        `start` for `take`."""
+    @cached_property
+    def start(self) -> Tensor:
+        """The models (n, P) that the clients begin with."""
+        return self.f.models(self.clients, self._rows_of(self.instructions.start))
+
+    def make_work(self, engine: Engine) -> LocalWork:
+        """The work of these clients, according to the method's instructions."""
         f, cohort, instructions = self.f, self.cohort, self.instructions
-        self.start = f.models(self.clients, self._rows_of(instructions.start))
         average = f.average and f.average.map(lambda rows: rows[self.clients])
         summed = torch.zeros_like(self.start) if instructions.gradients == "steps" else None
         work = LocalWork(
@@ -253,7 +261,6 @@ class _CohortSlice:
         """Let the method's routine train these clients, and store the results."""
         cohort, f, routine = self.cohort, self.f, self.instructions.routine
         assert routine is not None
-        self.start = f.models(self.clients, self._rows_of(self.instructions.start))
         session = Session(
             f,
             engine,
@@ -324,7 +331,7 @@ def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_CohortS
             continue
         if (kind := cohort.kind) not in waiting:
             waiting[kind] = (
-                engine.most_models(partial(_CohortSlice(cohort, slice(1)).begin, engine)),
+                engine.most_models(partial(_CohortSlice(cohort, slice(1)).make_work, engine)),
                 [],
             )
         capacity, cohort_slices = waiting[kind]
@@ -348,7 +355,7 @@ def _train(cohort_slices: list[_CohortSlice], engine: Engine) -> None:
     if cohort_slices[0].cohort.instructions.routine is not None:
         cohort_slices[0].run(engine)
         return
-    work = LocalWork.concat([cohort_slice.begin(engine) for cohort_slice in cohort_slices])
+    work = LocalWork.concat([cohort_slice.make_work(engine) for cohort_slice in cohort_slices])
     losses = engine.train(work)
     first = 0
     for cohort_slice in cohort_slices:

@@ -22,19 +22,23 @@ from plfl.training.batches import stream
 
 ClientNumbers = NDArray[np.int64]
 """Indices of clients."""
-Labels = NDArray[np.bool_]
+LabelMask = NDArray[np.bool_]
 """Which labels (N, classes) each client has."""
 
 MOST_ORDERS = 1000
 """How many random orders a rule may reject before it chooses in another way or gives up."""
 
 
-def uniform(orders: Iterator[ClientNumbers], count: int, _labels: Labels | None) -> ClientNumbers:
+def uniform(
+    orders: Iterator[ClientNumbers], count: int, _labels: LabelMask | None
+) -> ClientNumbers:
     """All sets of `count` clients are equally probable."""
     return next(orders)[:count]
 
 
-def data_aware(orders: Iterator[ClientNumbers], count: int, labels: Labels | None) -> ClientNumbers:
+def data_aware(
+    orders: Iterator[ClientNumbers], count: int, labels: LabelMask | None
+) -> ClientNumbers:
     """Together they have every label that any client has (FedADC, arXiv 2012.09102, section IV);
     ConfigError if `count` clients never do.
 
@@ -58,7 +62,7 @@ def data_aware(orders: Iterator[ClientNumbers], count: int, labels: Labels | Non
     )
 
 
-def _cover(order: ClientNumbers, count: int, labels: Labels) -> ClientNumbers | None:
+def _cover(order: ClientNumbers, count: int, labels: LabelMask) -> ClientNumbers | None:
     """`count` clients that have all labels, chosen greedily; None if this fails. Of equally good
     clients, the first in `order` is added. Once all labels are there, the first clients left in
     `order` follow."""
@@ -75,7 +79,7 @@ def _cover(order: ClientNumbers, count: int, labels: Labels) -> ClientNumbers | 
 class Rule(NamedTuple):
     """A way to choose the clients of a round."""
 
-    choose: Callable[[Iterator[ClientNumbers], int, Labels | None], ClientNumbers] = uniform
+    choose: Callable[[Iterator[ClientNumbers], int, LabelMask | None], ClientNumbers] = uniform
     """Chooses `count` of the clients, given random orders of them and their labels."""
     needs_labels: bool = False
     """Whether the clients tell the server before round 1 which labels they have."""
@@ -115,7 +119,7 @@ class Selection:
     """Fraction of the clients that take part, `federation.participation`; see
     `plfl.base.rounding.count_participants`."""
     rule: Rule = RULES["uniform"]
-    labels: Labels | None = None
+    labels: LabelMask | None = None
     """The labels that the clients told the server, if the rule needs them."""
     rounds: int = 1
     """Number of rounds T."""

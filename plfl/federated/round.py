@@ -13,7 +13,7 @@ from plfl.config.channel import FEWEST_MASKED
 from plfl.federated.channel import Traffic
 from plfl.federated.clock import RoundTimes
 from plfl.federated.federation import Federation
-from plfl.federated.local_training import Cohort, train_cohorts
+from plfl.federated.local_training import Cohort, broadcast, train_cohorts
 from plfl.optimizers.client import ClientOpt
 from plfl.training.work import Engine
 
@@ -111,7 +111,8 @@ class _RunningRound:
         cohorts = (clients[~is_staying], False), (clients[is_staying], True)
         for cohort_clients, are_staying in cohorts:
             if len(cohort_clients):
-                yield Cohort(self.f, self.t, cohort_clients, are_staying)
+                instructions = broadcast(self.f, self.t, cohort_clients)
+                yield Cohort(self.f, self.t, cohort_clients, are_staying, instructions)
 
     @property
     def is_staying(self) -> Tensor:

@@ -104,7 +104,7 @@ def pairs(
     those a day and a week before the target, or twice as long for targets that are farther, and so
     on (NaN in a gap); `made_at`, the time of the last reading that the forecast uses.
     """
-    after = pd.Timestamp(model.scalings[client].known) if after is None else after
+    after = pd.Timestamp(model.scalings[client].known_until) if after is None else after
     horizon = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
     forecasts = model.predict(readings, client, early=early, since=after - horizon, reports=reports)
     load = readings["load"]

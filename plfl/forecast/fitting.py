@@ -78,7 +78,7 @@ def adapt_to_new(model: C, client: str, table: pd.DataFrame, epochs: int | None)
 def _refit(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
     """A baseline of this meter alone, fitted to all its readings."""
     study = model.study
-    dataset = _with_held(build_later(client, table, study.windows, scaling, are_for_training=True))
+    dataset = _hold_out(build_later(client, table, study.windows, scaling, are_for_training=True))
     first, cut = dataset.view.bounds[0, :2].tolist()
     sets: tuple[Split, ...] = ("train", "validation")
     baselines, name, settings = study.baselines, model.baseline, settings_of(study)
@@ -99,11 +99,11 @@ def _refit(model: C, client: str, table: pd.DataFrame, scaling: Scaling) -> C:
     return replace(model, scalings={client: scaling}, fitted_arrays={client: arrays}, widths=widths)
 
 
-def _with_held(dataset: Dataset) -> Dataset:
+def _hold_out(dataset: Dataset) -> Dataset:
     """A meter's dataset with the last fifth of its training set held out, at least a day."""
     first, _, _, end = dataset.view.bounds[0].tolist()
     held_count = min(held_out_rows(end - first, dataset.interval), end - first)
-    return replace(dataset, views={"train": dataset.view.hold_out(np.array([held_count]))})
+    return replace(dataset, views={"usual": dataset.view.hold_out(np.array([held_count]))})
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class OwnSteps:
         """The number in `PASSES` with the least error in the last fifth of the readings, at least a
         day, after training on the readings before it; 0 if there are too few."""
         part, task, engine = (
-            _with_held(self.setup.series_dataset),
+            _hold_out(self.setup.series_dataset),
             self.setup.task,
             self.setup.engine,
         )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError, Problem
 from plfl.base.text import format_span
 
-LocalTime = Callable[[pd.Timestamp, str], pd.Timestamp]
+ToLocalTime = Callable[[pd.Timestamp, str], pd.Timestamp]
 """`MeterFiles.local_time`."""
 ONE_DAY = pd.Timedelta(days=1)
 LONGEST_GAP = pd.Timedelta(days=300)
@@ -67,7 +67,7 @@ def check_fit(
     load: pd.Series,
     known_load: pd.Series | None,
     highest: float,
-    local_time: LocalTime,
+    local_time: ToLocalTime,
 ) -> None:
     """Refuse loads of a client that do not fit those of the study.
 
@@ -316,7 +316,9 @@ def _refuse_another_scale(client: str, load: pd.Series, known_load: pd.Series) -
     raise DataError(Problem(client, text, meter=client, kind="another scale"))
 
 
-def _refuse_far_loads(client: str, load: pd.Series, highest: float, local_time: LocalTime) -> None:
+def _refuse_far_loads(
+    client: str, load: pd.Series, highest: float, local_time: ToLocalTime
+) -> None:
     """Refuse loads far above the largest one of the training, or days of which half are above."""
     if load.empty or highest <= 0:
         return

@@ -47,7 +47,7 @@ def score_as_new(
             for number, client in enumerate(dataset.clients.tolist()):
                 own_dataset = dataset.with_view("new").select(np.array([number]))
                 own_dataset = own_dataset.copy_on_rows(
-                    views={"train": own_dataset.view}, view_name="train"
+                    views={"usual": own_dataset.view}, view_name="usual"
                 )
                 try:
                     fitted_baselines = fit_to_new(

@@ -16,6 +16,7 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem
 from plfl.base.files import atomic
 from plfl.base.spreadsheets import as_csv, write_workbook
+from plfl.config.values import IntervalEdge
 from plfl.data.meters.stamps import standard_offset, zone_named
 
 FORMATS = (".csv", ".parquet", ".xlsx", ".json")
@@ -33,7 +34,7 @@ class Form:
     unit: Literal["kWh", "kW"] = "kWh"
     timezone: str | None = None
     """None: that of the meters."""
-    stamp: Literal["start", "end"] = "end"
+    stamp: IntervalEdge = "end"
     """The end of an interval that its stamp is at."""
     is_wide: bool = False
     """Whether each meter has a column of its own."""

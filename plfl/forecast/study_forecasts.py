@@ -23,7 +23,7 @@ from plfl.forecast.sums import SUM
 from plfl.results.records import ModelKind
 from plfl.study.forecaster_names import IN_USE
 
-Say = Callable[[str, str], None]
+SayOfMeter = Callable[[str, str], None]
 """Takes a text about a meter, of which it gets the name first."""
 
 
@@ -46,7 +46,7 @@ class StudyForecasts:
     models."""
 
     path: Path
-    say: Say
+    say: SayOfMeter
     forecaster: str = ""
     """The forecaster to take; empty: the best."""
     has_new: bool = False

@@ -96,9 +96,9 @@ class Method(Algorithm):
         return iter([self.simulation_only] if self.simulation_only else [])
 
     # Optional: before round 1.
-    def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
-        """Mask (P,) of the parameters that go through the channel; `sharing`: what is shared."""
-        return sharing
+    def shared_mask(self, study_mask: Tensor, layout: ParameterLayout) -> Tensor:
+        """Mask (P,) of the parameters that go through the channel, given that of the study."""
+        return study_mask
 
     def init(self, f: Federation) -> MethodState:
         """Prepare `f` for round 1, and return the initial state."""

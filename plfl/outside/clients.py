@@ -221,14 +221,14 @@ def _read_state(study: Study, origin_and_state: tuple[str, str], dataset: Datase
             arrays |= {f"X_{short}": rows, f"y_{short}": dataset.targets[last]}
             arrays |= {f"C_{short}": dataset.covariates[last]}
             arrays[f"base_{short}"] = dataset.in_kwh(i, starts, np.zeros(len(starts)))
-        test = dataset.starts(i, "test")
+        test, numbers = dataset.starts(i, "test"), dataset.federation_numbers
         client_data = Client(
             name=name_of(study, state, client),
             origin=origin,
             features=tuple(dataset.columns.tolist()),
             covariates=covariate_names(study.windows),
             interval=dataset.interval,
-            federation=int(dataset.federation[i]) if len(dataset.federation) else 0,
+            federation=int(numbers[i]) if len(numbers) else 0,
             levels=task.quantile_levels,
             scale=float(dataset.view.scale[i]),
             offset=scales[client].offset,

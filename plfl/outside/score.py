@@ -321,22 +321,23 @@ def rank_forecasters(score_sets: dict[str, list[WeeklyScores]], metric: str) -> 
         if by_place.keys() == own_parts.keys() and own_scores.scored_differences:
             row[metric], (row["low"], row["high"]) = own_scores.effect, own_scores.interval
             if name != SUBMISSION:
-                leads = [
-                    _lead(score_set, by_place[place]) for place, score_set in own_parts.items()
+                advantages = [
+                    _advantage(score_set, by_place[place]) for place, score_set in own_parts.items()
                 ]
-                lead = pool(leads)
-                row["lead"], (row["lead_low"], row["lead_high"]) = lead.effect, lead.interval
+                advantage = pool(advantages)
+                row["lead"] = advantage.effect
+                row["lead_low"], row["lead_high"] = advantage.interval
         rows.append(row)
-    table = pd.DataFrame(rows, columns=["forecaster", metric, "low", "high", *_LEAD])
+    table = pd.DataFrame(rows, columns=["forecaster", metric, "low", "high", *ADVANTAGE_COLUMNS])
     table = table.sort_values(metric, kind="stable", ignore_index=True)
     table.insert(0, "rank", table[metric].rank(method="min").astype("Int64"))
     return table
 
 
-_LEAD = ["lead", "lead_low", "lead_high"]
+ADVANTAGE_COLUMNS = ["lead", "lead_low", "lead_high"]
 
 
-def _lead(submission: WeeklyScores, rival: WeeklyScores) -> WeeklyScores:
+def _advantage(submission: WeeklyScores, rival: WeeklyScores) -> WeeklyScores:
     """How much higher the MASE of another set is. Seeds of different programs do not pair."""
     count = submission.weekly.shape[1]
     mean = rival.weekly.mean(axis=1, keepdims=True).repeat(count, axis=1)

@@ -16,7 +16,7 @@ CELL_NAME = "-".join(f"{{{axis}}}" for axis in CELL_AXES)
 """The name of a cell, in wildcards."""
 
 
-class _Values(dict[str, object]):
+class _WildcardValues(dict[str, object]):
     """Values of wildcards. A wildcard without one stays."""
 
     def __missing__(self, wildcard: str) -> str:
@@ -25,7 +25,7 @@ class _Values(dict[str, object]):
 
 def fill_wildcards(pattern: str, **values: object) -> str:
     """The name of a file, given values of the wildcards in its pattern; the others stay."""
-    return pattern.format_map(_Values(values))
+    return pattern.format_map(_WildcardValues(values))
 
 
 @dataclass(frozen=True)

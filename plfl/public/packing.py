@@ -17,7 +17,7 @@ from safetensors.numpy import load, save
 
 from plfl.training.tree_kernel import fields_of_text
 
-Value = TypeVar("Value")
+MadeValue = TypeVar("MadeValue")
 
 LEAF_STEP = 1e-4
 """What the values of leaves are multiples of; they are shares of a meter's mean load."""
@@ -89,15 +89,15 @@ def pack(boosters: Mapping[str, str], marks: np.ndarray) -> bytes:
     return lzma.compress(save(arrays), preset=9 | lzma.PRESET_EXTREME)
 
 
-class MadeWhenRead(Mapping[str, Value]):
+class MadeWhenRead(Mapping[str, MadeValue]):
     """Values by name, each of which is made when it is read first: a forecast needs few of the
     boosters, and reading one takes longer than forecasting a meter."""
 
-    def __init__(self, names: Iterable[str], make: Callable[[str], Value]):
+    def __init__(self, names: Iterable[str], make: Callable[[str], MadeValue]):
         self._names, self._make = tuple(names), make
-        self._values: dict[str, Value] = {}
+        self._values: dict[str, MadeValue] = {}
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> MadeValue:
         if name not in self._values:
             if name not in self._names:
                 raise KeyError(name)

@@ -124,7 +124,7 @@ class _AnswerText:
         return "federation", "best without one"
 
     @property
-    def horizon(self) -> str:
+    def lead_words(self) -> str:
         """How far ahead is forecast: "a day ahead"."""
         return words.lead_time(self.study)
 
@@ -134,7 +134,7 @@ class _AnswerText:
         outcome = self.joining.outcome
         if outcome == "needs nobody":
             return (
-                f"Do not join: for forecasts {self.horizon}, nothing that needs the others, "
+                f"Do not join: for forecasts {self.lead_words}, nothing that needs the others, "
                 "and whose models can be kept for use, was better in the weeks before the test, so "
                 "what is in use does without them."
             )
@@ -147,21 +147,21 @@ class _AnswerText:
             )
             return (
                 "Not judged, because the study names no claim about it; errors "
-                f"{self.horizon} {compared}."
+                f"{self.lead_words} {compared}."
             )
         if outcome == "holds":
             return (
-                f"Join: forecasts {self.horizon} are better with the others than without them, by "
-                "more than chance explains."
+                f"Join: forecasts {self.lead_words} are better with the others than without them, "
+                "by more than chance explains."
             )
         if outcome == "does not hold":
             return (
-                f"Do not join: forecasts {self.horizon} are worse with the others than without "
+                f"Do not join: forecasts {self.lead_words} are worse with the others than without "
                 "them, by more than chance explains."
             )
         return (
-            f"Not on this evidence: whether the others make forecasts {self.horizon} better cannot "
-            "be told from this test."
+            f"Not on this evidence: whether the others make forecasts {self.lead_words} better "
+            "cannot be told from this test."
         )
 
     def sentences(self) -> Iterator[str]:

@@ -355,7 +355,9 @@ def forecasts(variant: Variant, cell: Cell, baseline: str | None) -> pd.DataFram
     columns = [column for pair in tables.intervals.values() for column in pair]
     column_names = ["client", "stamp", "persistence", "truth", "local", *columns]
     week = tables.forecasts(column_names, **asdict(cell))
-    for part, clients in use.members if (use := contender_in_use(variant, cell.state)) else ():
+    for part, clients in (
+        use.clients_by_contender if (use := contender_in_use(variant, cell.state)) else ()
+    ):
         place, is_meant = ["client", "stamp"], week["client"].isin(clients)
         if part.forecaster.is_baseline:
             name = part.forecaster.combination.method

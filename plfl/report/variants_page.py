@@ -238,7 +238,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
     overview = Overview(results)
     study = overview.study
     with refuse_contradictions(results):
-        found, lead = _answer(overview), describe_places(overview)
+        answer_text, places_text = _answer(overview), describe_places(overview)
         write_page(
             page,
             "overview.html.jinja",
@@ -253,8 +253,8 @@ def write(results: Path, figures: Path, page: Path) -> None:
             },
             compared=plot_comparisons(study, overview.comparisons),
             note=undecidable(study),
-            lead=lead,
-            answer=found,
+            places=places_text,
+            answer=answer_text,
             one=study.client_word,
             keeps_models=True,
             found=list(describe_axes(overview)),
@@ -270,7 +270,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
                 name: (link(results / name, page), text) for name, text in OVERVIEW_FILES.items()
             },
         )
-    if text := found.summary if found else " ".join(lead).strip():
+    if text := answer_text.summary if answer_text else " ".join(places_text).strip():
         tell_answer(text)
 
 

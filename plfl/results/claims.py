@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from plfl.base.array_types import Floats
 from plfl.base.lazy import special
 from plfl.config.claim_scores import COUNTED, LOADS_SCORE
 from plfl.config.claims import Claim
@@ -26,7 +27,7 @@ from plfl.results import words
 from plfl.results.contenders import NotInStudyError
 from plfl.results.contest import Contest, contests
 from plfl.results.scores import AXES
-from plfl.results.statistics import ALPHA, Array, Difference, advice, holm, open_level
+from plfl.results.statistics import ALPHA, Difference, advice, holm, open_level
 from plfl.results.variants import Variant
 from plfl.study import Study
 
@@ -255,7 +256,7 @@ def _judge_load_spread(variant: Variant, strong: float, states: Sequence[str]) -
     return Verdict("does not hold" if contrary else "holds", row, p, p, reason=reason)
 
 
-def _spread(values: Array, strong: float) -> tuple[float, float, float, float, int]:
+def _spread(values: Floats, strong: float) -> tuple[float, float, float, float, int]:
     """The geometric standard deviation of positive `values`, its 95 % interval, the two-sided p
     value of a χ² test against `strong`, and the number of values."""
     logs = np.log(values[values > 0])

@@ -274,7 +274,7 @@ class Mixture(Contender):
     is_mixture = True
 
     @property
-    def members(self) -> list[tuple[Contender, list[str]]]:
+    def clients_by_contender(self) -> list[tuple[Contender, list[str]]]:
         """Its forecasters with the clients of each."""
         name = self.forecaster.combination.sharing
         clients_of: dict[Combination, list[str]] = {}
@@ -290,7 +290,7 @@ class Mixture(Contender):
     @property
     def contenders(self) -> list[Contender]:
         """Its forecasters."""
-        return [member for member, _ in self.members]
+        return [contender for contender, _ in self.clients_by_contender]
 
     @property
     def label(self) -> str:
@@ -298,41 +298,51 @@ class Mixture(Contender):
 
     @property
     def labels(self) -> list[str]:
-        return [member.label for member, clients in self.members for _ in clients]
+        return [
+            contender.label for contender, clients in self.clients_by_contender for _ in clients
+        ]
 
     @property
     def label_with_name(self) -> str:
-        labels = [member.label_with_name for member, clients in self.members for _ in clients]
+        labels = [
+            contender.label_with_name
+            for contender, clients in self.clients_by_contender
+            for _ in clients
+        ]
         return words.word_mixture(labels, self.study.client_word)
 
     @property
     def is_trained(self) -> bool:
-        return any(member.is_trained for member in self.contenders)
+        return any(contender.is_trained for contender in self.contenders)
 
     @property
     def schemes(self) -> list[str]:
         return list(
-            dict.fromkeys(scheme for member in self.contenders for scheme in member.schemes)
+            dict.fromkeys(scheme for contender in self.contenders for scheme in contender.schemes)
         )
 
     @property
     def crosses(self) -> str:
-        return max((member.crosses for member in self.contenders), key=get_args(Crosses).index)
+        return max(
+            (contender.crosses for contender in self.contenders), key=get_args(Crosses).index
+        )
 
     @property
     def sends_open_sums(self) -> bool:
-        return any(member.sends_open_sums for member in self.contenders)
+        return any(contender.sends_open_sums for contender in self.contenders)
 
     @property
     def bytes_down(self) -> float:
-        return sum(member.bytes_down for member in self.contenders)
+        return sum(contender.bytes_down for contender in self.contenders)
 
     @property
     def bytes_up(self) -> float:
         contenders = self.contenders
-        forecasters = [member.forecaster for member in contenders]
+        forecasters = [contender.forecaster for contender in contenders]
         baselines = [f.combination.method for f in forecasters if f.is_baseline]
-        trained = (member.bytes_up for member in contenders if not member.forecaster.is_baseline)
+        trained = (
+            contender.bytes_up for contender in contenders if not contender.forecaster.is_baseline
+        )
         return sum(self._own_bytes(baselines).values()) + sum(trained)
 
     def _own_bytes(self, names: Iterable[str]) -> dict[str, float]:
@@ -350,9 +360,14 @@ class Mixture(Contender):
         return float(self.by_client(score).mean())
 
     def by_client(self, score: str) -> pd.Series[float]:
-        return pd.concat([member.by_client(score)[clients] for member, clients in self.members])
+        return pd.concat(
+            [
+                contender.by_client(score)[clients]
+                for contender, clients in self.clients_by_contender
+            ]
+        )
 
     def counted_cost(self, column: str) -> float:
         if column == "bytes_down":
-            return sum(member.counted_cost(column) for member in self.contenders)
+            return sum(contender.counted_cost(column) for contender in self.contenders)
         return super().counted_cost(column)

@@ -98,7 +98,7 @@ _Part = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,-]*$")]
 """The label of a variant, or a state, as a part of a path."""
 
 
-class _Receipt(BaseModel):
+class _StoredReceipt(BaseModel):
     """The parts of a `plfl.data.sources.Receipt` that its readers need."""
 
     files: dict[str, str]
@@ -110,7 +110,7 @@ class _About(BaseModel):
 
     study: Annotated[dict[str, Any], Field(min_length=1)]
     variants: dict[_Part, dict[str, str]] = {}
-    sources: dict[_Part, _Receipt] = {}
+    sources: dict[_Part, _StoredReceipt] = {}
     versions: dict[str, str] = {}
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats
 from plfl.config.baselines import BASELINE
 from plfl.results.records import ModelKind
-from plfl.results.statistics import Array, Difference
+from plfl.results.statistics import Difference
 from plfl.results.tables import Tables
 from plfl.study.combinations import Combination
 
@@ -30,10 +31,10 @@ class WeeklyScores:
     state: str
     origin: str
     clients: tuple[str, ...]
-    weekly: Array
+    weekly: Floats
     """Shape (clients, seeds, weeks)."""
 
-    def select(self, clients: Sequence[str]) -> Array:
+    def select(self, clients: Sequence[str]) -> Floats:
         """The part of these clients, in this order."""
         return self.weekly[[self.clients.index(client) for client in clients]]
 
@@ -44,8 +45,8 @@ class WeeklyScores:
             places = [f"{x.state} {x.origin}".strip() for x in (self, rival)]
             raise ValueError(f"scores of {' and of '.join(places)} are not of the same test set")
         common = tuple(client for client in self.clients if client in rival.clients)
-        lead = (1 + margin) * rival.select(common) - self.select(common)
-        return WeeklyScores(self.state, self.origin, common, lead)
+        advantage = (1 + margin) * rival.select(common) - self.select(common)
+        return WeeklyScores(self.state, self.origin, common, advantage)
 
 
 def pool(
@@ -54,7 +55,7 @@ def pool(
     """The difference over states and origins: in each state, of the clients that all sets have,
     the mean over the variants of each origin, and one origin after the other. With
     `has_common_tests`, all clients share one test set: nothing varies over clients and weeks."""
-    differences: dict[str, Array] = {}
+    differences: dict[str, Floats] = {}
     weeks_of: dict[str, dict[str, int]] = {}
     for state in dict.fromkeys(score_set.state for score_set in score_sets):
         sets_of_state = [score_set for score_set in score_sets if score_set.state == state]
@@ -63,7 +64,7 @@ def pool(
             for c in sets_of_state[0].clients
             if all(c in score_set.clients for score_set in sets_of_state)
         ]
-        tables: dict[str, Array] = {}
+        tables: dict[str, Floats] = {}
         for origin in dict.fromkeys(score_set.origin for score_set in sets_of_state):
             origin_tables = [
                 score_set.select(clients)
@@ -93,7 +94,7 @@ class ForecasterScores(WeeklyScores):
     seeds: tuple[int, ...]
     validation: float
     """Validation MASE, mean over clients and seeds; NaN if any seed diverged."""
-    persistence: Array
+    persistence: Floats
     """Each client's error of persistence in the test set, the denominator of its MASE."""
     model: ModelKind = "local"
     """Its model, if it is a cell."""
@@ -114,9 +115,9 @@ class ForecasterScores(WeeklyScores):
         return self.name.removesuffix("-none-none")
 
     @property
-    def mase(self) -> Array:
+    def mase(self) -> Floats:
         """Test MASE (clients, seeds)."""
-        total: Array = self.weekly.sum(axis=-1)
+        total: Floats = self.weekly.sum(axis=-1)
         return total
 
     @property
@@ -141,7 +142,7 @@ class ForecasterScores(WeeklyScores):
 
 
 def split_by_combination(
-    combinations: Sequence[Combination], weekly: Array, validation: Array, **common: Any
+    combinations: Sequence[Combination], weekly: Floats, validation: Floats, **common: Any
 ) -> list[ForecasterScores]:
     """The forecasters of a state, given their combinations, `weekly` of shape (K, seeds,
     clients, weeks), `validation` (K,), and the other fields of `ForecasterScores`, which are

@@ -34,14 +34,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats
 from plfl.base.lazy import special
 from plfl.results.words import join_words
 from plfl.study import Study
 from plfl.study.plan import depends_on_seed
 
-Array = NDArray[np.float64]
 ALPHA = 0.05
 """Significance level of every test; the level of intervals is 1 - ALPHA."""
 POWER = 0.8
@@ -95,7 +94,7 @@ class VariancePart(NamedTuple):
 class Difference:
     """The difference between two cells in some states, whose sign is tested."""
 
-    differences: Mapping[str, Array]
+    differences: Mapping[str, Floats]
     """For each state, shape (clients, seeds, weeks): the share of each week in a difference of
     scores; or (clients, seeds) for scores that are not sums over weeks. Rows of clients without a
     score are NaN."""
@@ -109,13 +108,13 @@ class Difference:
     set, so nothing varies over them: their scores are a single row."""
 
     @cached_property
-    def scored_differences(self) -> dict[str, Array]:
+    def scored_differences(self) -> dict[str, Floats]:
         """The differences (clients, seeds) of clients with a score, of states that have any."""
         tables = {state: table.sum(axis=-1) for state, table in self._by_week.items()}
         return {state: table for state, table in tables.items() if len(table)}
 
     @cached_property
-    def _by_week(self) -> dict[str, Array]:
+    def _by_week(self) -> dict[str, Floats]:
         """The differences (clients, seeds, weeks) of clients with a score."""
         differences = {}
         for state, table in self.differences.items():
@@ -123,7 +122,7 @@ class Difference:
             differences[state] = weekly[np.isfinite(weekly).all(axis=(1, 2))]
         return differences
 
-    def clients(self) -> list[Array]:
+    def clients(self) -> list[Floats]:
         """For each state in `scored_differences`, the differences of its clients, means over
         seeds."""
         return [table.mean(axis=1) for table in self.scored_differences.values()]
@@ -165,7 +164,7 @@ class Difference:
         if any(table.ndim == 3 for table in self.differences.values()):
             # States share the weeks of test sets with the same number of them. Those of other test
             # sets may overlap in any way: the standard errors add up, which is cautious.
-            by_week: dict[str, dict[int, Array]] = {}  # by origin and number of weeks
+            by_week: dict[str, dict[int, Floats]] = {}  # by origin and number of weeks
             for state, table in tables.items():
                 weekly = table.mean(axis=1).sum(axis=0) / total
                 origins = self.origins.get(state, {"": len(weekly)})
@@ -235,12 +234,12 @@ def tested_variances(parts: Mapping[str, VariancePart]) -> list[VariancePart]:
     ]
 
 
-def _squared_error(values: Array) -> float:
+def _squared_error(values: Floats) -> float:
     """Square of the standard error of the mean of some values (n,)."""
     return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
 
 
-def holm(p: Sequence[float]) -> Array:
+def holm(p: Sequence[float]) -> Floats:
     """P values corrected for their number (Holm 1979)."""
     values = np.asarray(p, float)
     order = np.argsort(values)

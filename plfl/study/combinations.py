@@ -26,7 +26,7 @@ from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import ALGORITHM_PACKAGES, Algorithm, Kind, Value
 from plfl.study.schemes import SharingSchemes
 
-Values = tuple[tuple[str, Value], ...]
+TunedValues = tuple[tuple[str, Value], ...]
 """Paths with the name of the algorithm, such as `client_opt.adam.lr`, and their values."""
 Search = Mapping[str, Sequence[Value]]
 """Values to try, by path."""
@@ -60,7 +60,7 @@ class Candidate:
     server_opt: ServerOpt
     method: Method | None
     """None if clients train alone."""
-    tuned_values: Values = ()
+    tuned_values: TunedValues = ()
     """The values that differ from the study's own, by path."""
 
     @property

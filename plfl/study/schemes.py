@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
-from plfl.config.sharing import Scheme
+from plfl.config.sharing import JoinKind, Scheme
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class SharingSchemes:
         """The sharing schemes in which clients take part without training in the rounds."""
         return {name: block for name, block in self.blocks.items() if isinstance(block, Scheme)}
 
-    def joins(self, sharing: str) -> Literal["unseen", "raw"] | None:
+    def joins(self, sharing: str) -> JoinKind | None:
         """How clients take part in a sharing scheme; None: in the rounds."""
         return self.joining_schemes[sharing].join if sharing in self.joining_schemes else None
 

@@ -72,8 +72,8 @@ class AuthorsCode(Method):
     initial: Literal["apart", "common"] = "apart"
     """Whether FedAvgAdaptive's copies start from different random parameters, or from the same."""
 
-    def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
-        return torch.ones_like(sharing)
+    def shared_mask(self, study_mask: Tensor, layout: ParameterLayout) -> Tensor:
+        return torch.ones_like(study_mask)
 
     def reasons_against_settings(
         self, model: Model, task: Task, federation: FederationSettings
@@ -117,10 +117,10 @@ class AuthorsCode(Method):
         x = f.server.send(clients).double()
         server_rows = f.channel.send("down", clients, x)[0].to(f.local.dtype)
         local = f.local[clients]
-        loaded = torch.where(f.sharing, server_rows, local)
+        loaded = torch.where(f.study_mask, server_rows, local)
         if self.moments == "reset":
             self._renew_moments(f, clients)
-        if self.moments == "reset" or f.sharing.any():
+        if self.moments == "reset" or f.study_mask.any():
             f.moments.steps[clients] = 0
         if self.iterate == "loaded":
             state.before = loaded
@@ -143,8 +143,10 @@ class AuthorsCode(Method):
             return TrainInstructions(start)
         if self.anchor == "all":
             return TrainInstructions(start, constant=mu * (start - server_rows))
-        constant = mu * torch.where(f.sharing, start - server_rows, 0)
-        return TrainInstructions(start, pull=-mu * (~f.sharing).to(start.dtype), constant=constant)
+        constant = mu * torch.where(f.study_mask, start - server_rows, 0)
+        return TrainInstructions(
+            start, pull=-mu * (~f.study_mask).to(start.dtype), constant=constant
+        )
 
     def _first_step_elsewhere(
         self, f: Federation, t: int, clients: Tensor, own_rows: Tensor, loaded: Tensor
@@ -184,4 +186,4 @@ class AuthorsCode(Method):
         server_state["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
 
     def global_parameters(self, f: Federation, state: AuthorsCodeState) -> Tensor:
-        return torch.where(f.sharing, f.server.send(f.everyone), f.local)
+        return torch.where(f.study_mask, f.server.send(f.everyone), f.local)

@@ -59,8 +59,8 @@ class FedBABU(FedOpt):
         if not (shared_mask & ~head_mask(layout, self.head)).any():
             yield "only parameters of the head are shared, and FedBABU does not send the head"
 
-    def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
-        return sharing & ~self._head(sharing, layout)
+    def shared_mask(self, study_mask: Tensor, layout: ParameterLayout) -> Tensor:
+        return study_mask & ~self._head(study_mask, layout)
 
     def _head(self, rows: Tensor, layout: ParameterLayout) -> Tensor:
         return torch.from_numpy(head_mask(layout, self.head)).to(rows.device)

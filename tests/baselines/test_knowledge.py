@@ -119,7 +119,7 @@ def test_what_lies_before_the_first_row_of_a_client_is_not_known() -> None:
 
 @pytest.mark.parametrize("name", [*OTHERS, "lightgbm_pooled"])
 def test_others_are_those_of_the_own_federation(name: str) -> None:
-    data = dataclasses.replace(dataset(clients=3, days=25), federation=np.array([0, 0, 1]))
+    data = dataclasses.replace(dataset(clients=3, days=25), federation_numbers=np.array([0, 0, 1]))
     other = changed(data, *data.view.bounds[2, [0, 3]].tolist())
     predict, again = (fitted_to(one, name).predict for one in (data, other))
     for client in range(2):

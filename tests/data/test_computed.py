@@ -48,7 +48,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Dataset, Datas
 
 def test_a_file_gives_what_was_built(pair: tuple[Dataset, Dataset], tmp_path: Path) -> None:
     built, read = pair
-    assert {*built.views} == {"train", "whole", "new"}
+    assert {*built.views} == {"usual", "whole", "new"}
     for stored, table in ((built.covariates, read.covariates), (built.targets, read.targets)):
         assert isinstance(stored, np.ndarray) and isinstance(table, ComputedRows)
         assert table.shape == stored.shape and table.nbytes == stored.nbytes
@@ -87,7 +87,7 @@ def test_each_part_is_computed_from_its_own_training_set(pair: tuple[Dataset, Da
     assert table is not None and len(table.bounds) == 9  # three clients with three views each
     for part, (first, _, end) in enumerate(table.bounds.tolist()):
         series = table.series(part)
-        assert series.scale in built.views["train"].scale or part % 3
+        assert series.scale in built.views["usual"].scale or part % 3
         own = covariates.compute(series, covariates.estimate(series))
         np.testing.assert_array_equal(own, built.covariates[first:end])
         np.testing.assert_array_equal(compute_targets(series), built.targets[first:end])

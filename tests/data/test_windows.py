@@ -14,7 +14,7 @@ from plfl.config.windows import Windows
 from plfl.data import arrays, dataset
 from plfl.data.dataset import SPLITS, Dataset, source_table
 from plfl.data.features import assemble, resample
-from plfl.data.windows import build, federations_of
+from plfl.data.windows import build, number_federations
 from plfl.study import Study
 from tests.helpers import tiny
 from tests.helpers.refusals import naming
@@ -119,7 +119,7 @@ def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Pat
     windows = Windows.model_validate({"target": "change", "covariates": [{"name": "level"}]})
     windows = windows.model_copy(update={"history": 1})
     data = build({"a": table(2000), "b": table(2000, 17.0)}, windows, new=1)
-    assert [*data.views] == ["train", "whole", "new"]
+    assert [*data.views] == ["usual", "whole", "new"]
     data.save(tmp_path / "1.npz")
     data.save(tmp_path / "2.npz")
     assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "2.npz").read_bytes()
@@ -342,20 +342,20 @@ def test_origins_are_an_axis() -> None:
         Study.parse({"grid": {"data.origins": ["2018-04-01"]}}, "twice")
 
 
-def test_a_state_is_divided_into_federations_of_a_size() -> None:
+def test_a_state_is_divided_into_number_federations_a_size() -> None:
     names = [f"m{i}" for i in range(14)]
-    found = federations_of(names, 4)
+    found = number_federations(names, 4)
     assert sorted(np.bincount(found)) == [3, 3, 4, 4]
-    backwards = federations_of(names[::-1], 4)[::-1]
+    backwards = number_federations(names[::-1], 4)[::-1]
     np.testing.assert_array_equal(found, backwards)
-    assert len(np.unique(federations_of(names, 24))) == 1
+    assert len(np.unique(number_federations(names, 24))) == 1
 
 
 def test_a_view_that_is_not_there_is_no_other_one() -> None:
     short = build({"a": table(2000)}, Windows(history=1))
     assert short.with_view("whole").view.bounds[0, 0] != short.view.bounds[0, 0]
-    lacking = short.copy_on_rows(views={"train": short.view})
+    lacking = short.copy_on_rows(views={"usual": short.view})
     for name in ("whole", "new"):
         with naming(DataError, name, "--forcerun windows"):
             lacking.with_view(name)
-    assert build({"a": table(2000)}, Windows()).with_view("whole").view_name == "train"
+    assert build({"a": table(2000)}, Windows()).with_view("whole").view_name == "usual"

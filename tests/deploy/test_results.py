@@ -29,7 +29,7 @@ def deployed(tmp_path_factory):
     result = deployment.server.run()
     place = folder / narrow_study(own_study, deployment.cell).paths.results
     server_app.write_results(
-        own_study, deployment.cell, result, deployment.server.members.descriptions, place
+        own_study, deployment.cell, result, deployment.server.membership.descriptions, place
     )
     return place, result.records
 
@@ -56,7 +56,7 @@ def test_a_deployment_in_which_nobody_was_scored_is_saved(tmp_path):
     deployment = Deployment(own_study, by_split(own_study)["P2"], tmp_path)
     deployment.loopback.is_lost = lambda name, message: message.about["kind"] == "evaluate"
     result = deployment.server.run()
-    described = deployment.server.members.descriptions
+    described = deployment.server.membership.descriptions
     server_app.write_results(own_study, deployment.cell, result, described, tmp_path / "results")
     tables = Tables(tmp_path / "results")
     assert len(tables.records(["loss"])) == 2 * 2 * len(NAMES)

@@ -40,7 +40,7 @@ def starting(path: Path, **blocks: Any) -> Study:
 def federation(study: Study, sharing: str, **keys: Any) -> Federation:
     cell = next(cell for cell in study.cells if cell.sharing == sharing)
     setup = TrainingSetup.for_study(study, tiny.dataset(2, 300))
-    return setup.federation(cell, study.plan.candidates(cell)[0])
+    return setup.make_federation(cell, study.plan.candidates(cell)[0])
 
 
 @pytest.mark.parametrize("sharing", ["P1", "P2", "P3"])

@@ -16,7 +16,7 @@ def federation(study: Study, sharing: str, clients: int = 3) -> Federation:
     """The first cell of a sharing scheme, before round 1."""
     cell = next(cell for cell in study.cells if cell.sharing == sharing)
     setup = TrainingSetup.for_study(study, tiny.dataset(clients))
-    return setup.federation(cell, study.plan.candidates(cell)[0])
+    return setup.make_federation(cell, study.plan.candidates(cell)[0])
 
 
 def of(initial: str, **blocks: Any) -> Study:
@@ -33,13 +33,13 @@ def test_by_default_everybody_starts_from_one_draw(sharing):
 def test_local_draws_are_of_the_personal_parameters_alone(sharing):
     f = federation(of("local"), sharing)
     differ = (f.local[:, None] != f.local[None]).any(-1)
-    personal, shared = f.local[:, ~f.sharing], f.local[:, f.sharing]
-    assert torch.equal(shared, f.initial[f.sharing].expand_as(shared))
+    personal, shared = f.local[:, ~f.study_mask], f.local[:, f.study_mask]
+    assert torch.equal(shared, f.initial[f.study_mask].expand_as(shared))
     assert differ.fill_diagonal_(True).all() == (sharing != "P1")
     if sharing != "P1":
-        assert (personal != f.initial[~f.sharing]).any(1).all()
+        assert (personal != f.initial[~f.study_mask]).any(1).all()
         # They are draws of the model's own distribution, not noise of another size.
-        spread = [rows.std() for rows in (personal, f.initial[~f.sharing])]
+        spread = [rows.std() for rows in (personal, f.initial[~f.study_mask])]
         assert 0.7 < spread[0] / spread[1] < 1.4
 
 
@@ -49,7 +49,7 @@ def test_the_draw_of_a_client_depends_on_its_name_and_the_seed() -> None:
     assert torch.equal(few.local, many.local[:2])
     (other,) = [cell for cell in study.cells if str(cell) == str(study.cells[-1])]
     setup = TrainingSetup.for_study(study, tiny.dataset())
-    reseeded = setup.federation(other, study.plan.candidates(other)[0])
+    reseeded = setup.make_federation(other, study.plan.candidates(other)[0])
     assert (reseeded.local != many.local).any(1).all()
 
 

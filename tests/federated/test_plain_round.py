@@ -37,7 +37,7 @@ def test_the_plain_round_equals_the_engines(sharing: str, engine: str) -> None:
         server_opt={"fedavg": {"lr": 1.0}},
     )
     dataset, cell = tiny.dataset(), study.cells[0]
-    federation = TrainingSetup.for_study(study, dataset).federation(
+    federation = TrainingSetup.for_study(study, dataset).make_federation(
         cell, study.plan.candidates(cell)[0]
     )
     mask = torch.from_numpy(study.plan.layout.mask(study.plan.schemes.patterns[sharing]))

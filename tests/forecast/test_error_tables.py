@@ -121,7 +121,7 @@ def test_a_backtest_has_the_lead_times_above_a_day(windows: dict[str, int]) -> N
     model, readings = forecasters.any_model, forecasters.known_readings.study_readings["a"]
     table = pairs(model, "a", readings)
     forecasts = model.predict(readings, "a")
-    known_times = readings.index[readings.index > pd.Timestamp(model.scalings["a"].known)]
+    known_times = readings.index[readings.index > pd.Timestamp(model.scalings["a"].known_until)]
     assert len(table) == forecasts.index.isin(known_times).sum()
     leads = (table.index - table["made_at"]) // pd.Timedelta(minutes=15)
     assert {*leads} == {*range(windows["look_ahead"], 101)}
@@ -151,7 +151,7 @@ def test_totals_of_groups_are_those_of_all(tmp_path: Path) -> None:
     dataset = plfl.load_dataset(study, "XX")
     bounds = dataset.view.bounds.copy()
     bounds[1, 2] += 8
-    shorter = replace(dataset, views={"train": replace(dataset.view, bounds=bounds)})
+    shorter = replace(dataset, views={"usual": replace(dataset.view, bounds=bounds)})
     all_totals = score(study, shorter, ["naive_day"]).totals
     parts = [
         score(study, shorter.select(np.array(clients)), ["naive_day"]).totals

@@ -122,7 +122,7 @@ def test_adaptive_intervals_are_those_before_the_first_later_load() -> None:
     found = run(exported(model), model, readings)[0][:, 0, [0, -1]]
     wanted = predicted(model, readings)[:, 0, [0, -1]]
     made_at = model.predict(readings, "a")["made_at"]
-    known = (made_at <= model.scalings["a"].known).to_numpy()
+    known = (made_at <= model.scalings["a"].known_until).to_numpy()
     np.testing.assert_allclose(found[known], wanted[known], rtol=1e-5)
     assert not np.allclose(found[~known], wanted[~known], rtol=1e-5)
 

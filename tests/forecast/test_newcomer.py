@@ -72,7 +72,7 @@ def test_its_scaling_is_its_own_or_that_of_the_federation() -> None:
     np.testing.assert_array_equal(new.scale, old.scale)
     # The range of what it was trained on is always its own.
     assert new.high[0] == load.max() and new.low[3] == temperature.min()
-    assert new.known == readings.index[-1]
+    assert new.known_until == readings.index[-1]
     # So are the units of a load whose changes are forecast.
     changes = model_of(make_study(windows={"target": "change"}, model={"output": "linear"}))
     new, old = changes.adapt(readings, "d").scalings["d"], changes.scalings["a"]

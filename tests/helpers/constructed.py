@@ -8,11 +8,11 @@ from unittest import mock
 import numpy as np
 import yaml
 
+from plfl.base.array_types import Floats
 from plfl.baselines import catalogue
 from plfl.results import claims
 from plfl.results.records import CELL, MODELS, ModelKind
 from plfl.results.scores import AXES, ForecasterScores, split_by_combination
-from plfl.results.statistics import Array
 from plfl.results.tables import Tables
 from plfl.results.variants import Variant
 from plfl.study import Study
@@ -98,7 +98,7 @@ def _combinations(study: Study) -> list[Combination]:
     return list(dict.fromkeys(cell.combination for cell in study.cells))
 
 
-def _scores(study: Study, state: str, mase: Array, validation: Array) -> list[ForecasterScores]:
+def _scores(study: Study, state: str, mase: Floats, validation: Floats) -> list[ForecasterScores]:
     """Scores of all combinations and baselines, with an equal part from each of five weeks.
 
     Args:

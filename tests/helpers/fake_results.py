@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.base.array_types import Floats
 from plfl.baselines import find
 from plfl.config.baselines import BASELINE
 from plfl.federated.clock import takes_time
 from plfl.results.collect import summarise, summarise_baselines, with_baselines
 from plfl.results.records import CELL, MODELS, write_table
-from plfl.results.statistics import Array
 from plfl.results.tables import Tables
 from plfl.study import FORMAT, Cell, Study
 
@@ -237,11 +237,11 @@ def _kinds(study: Study) -> list[tuple[str, str, int]]:
     return [kind for kind in every if kind[0] == "train" or study.federation.evaluates(kind[2])]
 
 
-def _curves(study: Study, level: Level, noise: float, diverged: tuple[str, ...]) -> Array:
+def _curves(study: Study, level: Level, noise: float, diverged: tuple[str, ...]) -> Floats:
     """MASE of shape (cells, kinds of rows, clients); NaN in training."""
     rng = np.random.default_rng(7)
     last, count = study.federation.rounds, study.data.most_clients
-    drawn: dict[Cell, Array] = {}
+    drawn: dict[Cell, Floats] = {}
     curves = []
     for cell in study.cells:
         # Where nothing is shared, one training stands for all methods and servers.
@@ -274,7 +274,7 @@ def _bytes(study: Study, cell: Cell) -> int:
 
 
 def _records(
-    study: Study, clients: pd.DataFrame, curves: Array, sent: dict[str, int]
+    study: Study, clients: pd.DataFrame, curves: Floats, sent: dict[str, int]
 ) -> pd.DataFrame:
     cells = pd.DataFrame([_columns(study, cell) for cell in study.cells])
     count = [sent.get(cell.sharing, _bytes(study, cell)) for cell in study.cells]

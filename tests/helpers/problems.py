@@ -163,7 +163,7 @@ def trajectory(
         method=method or FedOpt(),
         client_opt=client_opt,
         server_opt=server_opt,
-        sharing=torch.tensor(shared),
+        study_mask=torch.tensor(shared),
         client_data=QuadraticData(problem, settings, seed, weights or (1.0,) * clients),
         network=network,
         channel_settings=ChannelSettings(**codecs) if codecs else None,

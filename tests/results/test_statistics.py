@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from plfl.base.array_types import Floats
 from plfl.results.records import CELL
 from plfl.results.scores import scores
 from plfl.results.statistics import (
     ALPHA,
     POWER,
     TYPICAL,
-    Array,
     Difference,
     advice,
     describe_power,
@@ -130,7 +130,7 @@ def test_what_does_not_vary_is_certain() -> None:
 
 def drawn(
     rng: np.random.Generator, clients: int, weeks: int, seeds: int, effect: float = 0.0
-) -> Array:
+) -> Floats:
     """Differences (clients, seeds, weeks) from clients, days, noise and trainings.
 
     Errors of a day are correlated with those of the day before by 0.5, for all clients at once and

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 from plfl.base.errors import DataError, Problem, suggest_name
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
-from plfl.config.data import Data
+from plfl.config.data import Data, WeatherJoin
 from plfl.data.checks import check_finite, check_load, check_stamps
 from plfl.data.comstock.releases import PAPER_RELEASE, STATIC, ReleaseKeys
 from plfl.data.examples import LazySeries
@@ -110,7 +109,7 @@ def join(
     place: str,
     hourly: pd.DataFrame,
     stamps: pd.DatetimeIndex,
-    match_by: Literal["position", "utc"],
+    match_by: WeatherJoin,
     county: str,
 ) -> pd.DataFrame:
     """Hourly weather at the timestamps of the load.

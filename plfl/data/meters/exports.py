@@ -226,7 +226,7 @@ def read_exports(
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _ExportFile:
     """A file of exports that was read."""
 
     label: str
@@ -248,11 +248,11 @@ def _readings(
     are_of_one: bool,
     is_settled: bool,
     clients: Collection[str],
-) -> list[_Reading]:
+) -> list[_ExportFile]:
     """All files, as far as they can be read. What is wrong with them is added to `exports`.
     `plain`: the keys of files in no known format.
     """
-    readings: list[_Reading] = []
+    readings: list[_ExportFile] = []
     is_joined = names is None and meters.join_files
     undated_names = names_without_dates(files) if is_joined else {}
     counts = Counter(map(client_name, files))
@@ -282,7 +282,7 @@ def _readings(
                 file = name_by_file(has_name_of_rows=is_named_by_rows)
                 is_alone = len(file.names) == 1 and file.form.meters.column and not is_settled
                 readings.append(
-                    _Reading(
+                    _ExportFile(
                         name_of_file,
                         raw.path,
                         recognised_file.name,
@@ -296,7 +296,7 @@ def _readings(
 def _add_pieces(
     exports: Exports,
     pieces: dict[str, list[Piece]],
-    reading: _Reading,
+    reading: _ExportFile,
     file: FileReading,
     meters: Meters,
 ) -> None:

@@ -22,6 +22,7 @@ from pandas.tseries.holiday import USFederalHolidayCalendar
 from pydantic import TypeAdapter
 from scipy.special import expit, ndtri
 
+from plfl.base.array_types import Floats
 from plfl.data.sample.places import STATES, County
 
 Hours = tuple[float, float] | None
@@ -152,8 +153,6 @@ def _start(state: str, seed: int) -> float:
     return np.random.default_rng([seed, _SIZES, STATES[state].fips]).random()
 
 
-Array = NDArray[np.float64]
-
 INTERVAL_HOURS = 0.25
 """Hours of an interval."""
 
@@ -162,11 +161,11 @@ INTERVAL_HOURS = 0.25
 class LocalTime:
     """Wall-clock time of each interval and the building's hours of each of its days."""
 
-    hour: Array
+    hour: Floats
     day: NDArray[np.int64]
-    opening: Array
-    closing: Array
-    level: Array
+    opening: Floats
+    closing: Floats
+    level: Floats
 
     @classmethod
     def at_stamps(
@@ -187,23 +186,24 @@ class LocalTime:
             level=hours[2],
         )
 
-    def open(self, ramp: float, lead: float = 0.0, lag: float = 0.0) -> Array:
+    def open(self, ramp: float, hours_before: float = 0.0, hours_after: float = 0.0) -> Floats:
         """Activity, from 0 (closed) to 1, with a smooth rise at opening and fall at closing.
 
-        Rise and fall take `ramp` hours each; `lead` and `lag` hours widen the opening hours. Late
+        Rise and fall take `ramp` hours each; `hours_before` and
+        `hours_after` widen the opening hours. Late
         nights of the previous day and early mornings of the next are included.
         """
         total = np.zeros(len(self.hour))
         for shift in (-1, 0, 1):
             day, hour = self.day + shift, self.hour - 24 * shift
-            rise = expit(4 * (hour - self.opening[day] + lead) / ramp)
-            fall = expit(4 * (self.closing[day] + lag - hour) / ramp)
+            rise = expit(4 * (hour - self.opening[day] + hours_before) / ramp)
+            fall = expit(4 * (self.closing[day] + hours_after - hour) / ramp)
             total += self.level[day] * rise * fall
         return np.minimum(total, 1.1)
 
     def rhythm(
         self, peaks: Sequence[tuple[float, float, float]], rng: np.random.Generator
-    ) -> Array:
+    ) -> Floats:
         """Busier and quieter hours of the day, at most 1, with the building's own timing."""
         shape = np.ones(len(self.hour))
         for hour, width, height in peaks:
@@ -214,7 +214,7 @@ class LocalTime:
 
 def _hours(
     days: pd.DatetimeIndex, kind: BuildingKind, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
+) -> tuple[Floats, Floats, Floats]:
     """Opening hour, closing hour and level of activity (0: closed) of each day."""
     shift = rng.standard_normal(2)
     shut_on_saturday = rng.random() < 0.4 and kind.saturday is not None and kind.sunday is None

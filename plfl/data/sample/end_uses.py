@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from plfl.base.array_types import Floats
 from plfl.data.sample.buildings import (
     BUILDING_KINDS,
     INTERVAL_HOURS,
-    Array,
     BuildingKind,
     LocalTime,
     SampleBuilding,
@@ -28,19 +27,18 @@ from plfl.data.sample.weather import (
     elevation,
     weather,
 )
-
-Mask = NDArray[np.bool_]
+from plfl.layout import Mask
 
 
 @dataclass(frozen=True)
-class _Zone:
+class _ThermalZone:
     """Influences that a thermostat must balance; arrays have one value per interval."""
 
-    outdoor: Array
+    outdoor: Floats
     """Outdoor temperature in °C."""
-    exchange: Array
+    exchange: Floats
     """Loss to the outside, through the envelope and by fresh air, in W/K."""
-    heat: Array
+    heat: Floats
     """Heat from people, equipment and the sun in W."""
     scheduled: Mask
     """Whether the building is ventilated."""
@@ -58,22 +56,22 @@ class _Size:
 class _Operation:
     """The output of units."""
 
-    cooling: Array
+    cooling: Floats
     """Heat taken away in W."""
-    heating: Array
+    heating: Floats
     """Heat brought in, in W."""
-    running: Array
+    running: Floats
     """Share of the fans that run."""
 
 
 def air_conditioning(
     building: SampleBuilding,
-    temperature: Array,
-    radiation: Array,
-    gains: Array,
+    temperature: Floats,
+    radiation: Floats,
+    gains: Floats,
     ventilated: Mask,
     rng: np.random.Generator,
-) -> dict[str, Array]:
+) -> dict[str, Floats]:
     """Electric power of the end uses that keep the set points, in W/m² of floor, given the outdoor
     temperature in °C, solar radiation in W/m², the gains of heat from people, lights and equipment
     in W/m² of floor, and when fresh air is supplied."""
@@ -84,13 +82,13 @@ def air_conditioning(
     recovery = rng.uniform(0.4, 0.8)  # demand control and heat recovery save fresh air
     exchange = loss + kind.heated * kind.air * recovery * ventilated.astype(float)
     solar = apply_lag(0.2 * (0.35 * 0.4 * windows * radiation), 0.8)
-    zone = _Zone(temperature, exchange, kind.heated * gains + solar, ventilated)
+    zone = _ThermalZone(temperature, exchange, kind.heated * gains + solar, ventilated)
     operation, size = _operate(building, zone, rng)
     return _powers(building, zone, operation, size, rng)
 
 
 def _operate(
-    building: SampleBuilding, zone: _Zone, rng: np.random.Generator
+    building: SampleBuilding, zone: _ThermalZone, rng: np.random.Generator
 ) -> tuple[_Operation, _Size]:
     """The operation of all units of a building, and their total size."""
     kind = BUILDING_KINDS[building.kind]
@@ -120,11 +118,11 @@ def _operate(
 
 def _powers(
     building: SampleBuilding,
-    zone: _Zone,
+    zone: _ThermalZone,
     operation: _Operation,
     size: _Size,
     rng: np.random.Generator,
-) -> dict[str, Array]:
+) -> dict[str, Floats]:
     """The electric power that an operation takes, by end use."""
     kind, outdoor = BUILDING_KINDS[building.kind], zone.outdoor
     cooling, heating = operation.cooling, operation.heating
@@ -136,7 +134,7 @@ def _powers(
     load = np.maximum(cooling, heating) / max(size.cooling, size.heating)
     fan = rng.uniform(2.5, 5.0) * kind.heated * (1 + 0.3 * kind.air)
     flow = 0.3 + 0.7 * load if is_central else np.ones_like(load)
-    performance: dict[str, Array | float] = {
+    performance: dict[str, Floats | float] = {
         "gas": np.inf,
         "heat_pump": np.clip(2.8 + 0.06 * outdoor, 1.2, 3.8),
         "resistance": 1.0,
@@ -153,7 +151,9 @@ def _powers(
     }
 
 
-def _thermostat(zone: _Zone, low: Array, high: Array, size: _Size, is_cycling: bool) -> _Operation:
+def _thermostat(
+    zone: _ThermalZone, low: Floats, high: Floats, size: _Size, is_cycling: bool
+) -> _Operation:
     """The operation of a unit that keeps `low` to `high` °C.
 
     Air and building mass are one node each, integrated implicitly:
@@ -238,8 +238,13 @@ def simulate(building: SampleBuilding, seed: int) -> pd.DataFrame:
     clock = LocalTime.at_stamps(stamps, place.zone, kind, rng)
     ramp = rng.uniform(0.5, 3.5)
     present = clock.open(ramp=ramp) * clock.rhythm(kind.peaks, rng)
-    lit = clock.open(lead=rng.uniform(0.2, 0.8), lag=rng.uniform(0.2, 1.2), ramp=0.7 * ramp)
-    ventilated = clock.open(lead=rng.uniform(0.7, 2.0), lag=rng.uniform(0, 0.7), ramp=0.01) > 0.15
+    lit = clock.open(
+        hours_before=rng.uniform(0.2, 0.8), hours_after=rng.uniform(0.2, 1.2), ramp=0.7 * ramp
+    )
+    ventilated = (
+        clock.open(hours_before=rng.uniform(0.7, 2.0), hours_after=rng.uniform(0, 0.7), ramp=0.01)
+        > 0.15
+    )
 
     light_factor, equipment_factor, cold_factor, water_factor, _ = np.exp(
         0.3 * rng.standard_normal(5)
@@ -269,32 +274,32 @@ def simulate(building: SampleBuilding, seed: int) -> pd.DataFrame:
 
 
 def _lights(
-    density: float, lit: Array, radiation: Array, grain: float, rng: np.random.Generator
-) -> Array:
+    density: float, lit: Floats, radiation: Floats, grain: float, rng: np.random.Generator
+) -> Floats:
     night = 0.1 + 0.6 * rng.random() ** 1.5
     dims_by_day = rng.random() < 0.3
-    lights: Array = density * (night + (1 - night) * lit)
+    lights: Floats = density * (night + (1 - night) * lit)
     lights *= 1 - 0.3 * dims_by_day * np.minimum(radiation / 400, 1)
     lights *= 1 + 0.3 * grain * autoregressive(rng, len(lit), 3)
     return lights
 
 
 def _equipment(
-    kind: BuildingKind, density: float, present: Array, grain: float, rng: np.random.Generator
-) -> Array:
+    kind: BuildingKind, density: float, present: Floats, grain: float, rng: np.random.Generator
+) -> Floats:
     n = len(present)
     running = present * (1 + grain * autoregressive(rng, n, 2) + 0.05 * autoregressive(rng, n, 900))
     running += grain * (_switch_at_random(rng, n, mean_on=3, mean_off=12) - 0.2) * present
     standby = np.clip(kind.standby * rng.uniform(0.8, 2.4), 0, 0.85)
-    equipment: Array = kind.equipment * density * (standby + (1 - standby) * running)
+    equipment: Floats = kind.equipment * density * (standby + (1 - standby) * running)
     return np.maximum(equipment, 0.1 * kind.equipment)
 
 
 def _exterior(
     kind: BuildingKind, clock: LocalTime, is_dark: Mask, rng: np.random.Generator
-) -> Array:
+) -> Floats:
     dimmed = rng.choice([0.4, 1.0])
-    is_late = clock.open(lead=1.0, lag=1.5, ramp=0.01) < 0.15
+    is_late = clock.open(hours_before=1.0, hours_after=1.5, ramp=0.01) < 0.15
     exterior = kind.exterior * math.exp(rng.standard_normal()) * is_dark
     return np.asarray(exterior * np.where(is_late, dimmed, 1.0))
 
@@ -302,10 +307,10 @@ def _exterior(
 def _refrigeration(
     building: SampleBuilding,
     density: float,
-    temperature: Array,
-    present: Array,
+    temperature: Floats,
+    present: Floats,
     rng: np.random.Generator,
-) -> Array:
+) -> Floats:
     cold = BUILDING_KINDS[building.kind].refrigeration
     if building.kind.startswith("Retail") and rng.random() < 0.25:
         cold = 15.0 * rng.uniform(0.3, 1.0)  # food
@@ -317,8 +322,8 @@ def _refrigeration(
 
 
 def _water(
-    building: SampleBuilding, density: float, present: Array, rng: np.random.Generator
-) -> Array:
+    building: SampleBuilding, density: float, present: Floats, rng: np.random.Generator
+) -> Floats:
     demand = BUILDING_KINDS[building.kind].water
     is_electric = rng.random() < 0.5
     water = demand * density * is_electric * (0.1 + present)
@@ -326,7 +331,7 @@ def _water(
     return _packets(water, demand * max(2.5 * math.sqrt(200 / building.area), 0.15), rng)
 
 
-def _interpolate(stamps: pd.DatetimeIndex, hourly: pd.Series) -> Array:
+def _interpolate(stamps: pd.DatetimeIndex, hourly: pd.Series) -> Floats:
     """Hourly values on a straight line between their stamps."""
     start = hourly.index[0]
     hour = pd.Timedelta("1h")
@@ -336,7 +341,7 @@ def _interpolate(stamps: pd.DatetimeIndex, hourly: pd.Series) -> Array:
     )
 
 
-def _packets(demand: Array, size: float, rng: np.random.Generator) -> Array:
+def _packets(demand: Floats, size: float, rng: np.random.Generator) -> Floats:
     """Serve a smooth `demand` by equipment that is either off or runs at power `size`."""
     if size <= 0:
         return np.zeros(len(demand))
@@ -344,7 +349,7 @@ def _packets(demand: Array, size: float, rng: np.random.Generator) -> Array:
     return np.diff(served, prepend=0.0) * size
 
 
-def _switch_at_random(rng: np.random.Generator, n: int, mean_on: float, mean_off: float) -> Array:
+def _switch_at_random(rng: np.random.Generator, n: int, mean_on: float, mean_off: float) -> Floats:
     """A large appliance that is on (1) or off (0) for exponential times with means `mean_on` and
     `mean_off`."""
     count = int(3 * n / (mean_on + mean_off)) + 10

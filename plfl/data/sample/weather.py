@@ -9,12 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
+from plfl.base.array_types import Floats
 from plfl.data.sample.places import STATES, County, SampleState
-
-Array = NDArray[np.float64]
 
 TEMPERATURE = "Dry Bulb Temperature [°C]"
 WIND_SPEED = "Wind Speed [m/s]"
@@ -26,7 +24,7 @@ EXTRA_TIME = pd.Timedelta("4D")
 _STORMS, _COUNTY = 0, 1  # streams of random numbers
 
 
-def autoregressive(rng: np.random.Generator, size: int, steps: float) -> Array:
+def autoregressive(rng: np.random.Generator, size: int, steps: float) -> Floats:
     """A stationary AR(1) series of unit variance with a time constant of `steps`."""
     keep = np.exp(-1 / steps)
     noise = rng.standard_normal(size) * np.sqrt(1 - keep**2)
@@ -34,7 +32,7 @@ def autoregressive(rng: np.random.Generator, size: int, steps: float) -> Array:
     return apply_lag(noise, float(keep))
 
 
-def apply_lag(values: Array, keep: float) -> Array:
+def apply_lag(values: Floats, keep: float) -> Floats:
     """A first-order lag: `y[i] = values[i] + keep · y[i - 1]`, with nothing before `y[0]`.
 
     The same bits as `scipy.signal.lfilter([1], [1, -keep], values)`, which takes longer to import
@@ -47,7 +45,7 @@ def apply_lag(values: Array, keep: float) -> Array:
     return np.array(smoothed)
 
 
-def elevation(county: County, offset: int, stamps: pd.DatetimeIndex) -> Array:
+def elevation(county: County, offset: int, stamps: pd.DatetimeIndex) -> Floats:
     """Sine of the sun's elevation at `stamps` of local standard time, `offset` hours from UTC."""
     day = np.asarray(stamps.day_of_year, dtype=float)
     hour = np.asarray(stamps.hour + stamps.minute / 60, dtype=float)
@@ -114,7 +112,7 @@ def weather(state: str, gisjoin: str, seed: int) -> pd.DataFrame:
     )
 
 
-def _storms(state: SampleState, seed: int, season: Array) -> Array:
+def _storms(state: SampleState, seed: int, season: Floats) -> Floats:
     """Weather systems that cross the whole state, with its heat waves and cold snaps, in °C."""
     rng = np.random.default_rng([seed, _STORMS, state.fips])
     n = len(season)
@@ -137,13 +135,13 @@ def _storms(state: SampleState, seed: int, season: Array) -> Array:
     return np.asarray(series + spells)
 
 
-def _diffuse(clearness: Array) -> Array:
+def _diffuse(clearness: Floats) -> Floats:
     """Diffuse fraction of global radiation (Erbs et al. 1982)."""
     k = clearness
     middle = 0.9511 - 0.1604 * k + 4.388 * k**2 - 16.638 * k**3 + 12.336 * k**4
     return np.where(k <= 0.22, 1 - 0.09 * k, np.where(k <= 0.8, middle, 0.165))
 
 
-def _magnus(celsius: Array) -> Array:
+def _magnus(celsius: Floats) -> Floats:
     """Logarithm of the saturation vapour pressure, up to a constant."""
     return 17.625 * celsius / (243.04 + celsius)

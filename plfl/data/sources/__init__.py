@@ -156,7 +156,7 @@ class LoadSource(Source):
             targets=random.random(targets, dtype=np.float32),
             load=np.ones(row_count),
             stamps=np.arange(row_count).astype("datetime64[s]"),
-            views={"train": ClientView(bounds, np.zeros(client_count), np.ones(client_count))},
+            views={"usual": ClientView(bounds, np.zeros(client_count), np.ones(client_count))},
             relative=windows.is_relative,
             look_back=windows.look_back,
             look_ahead=windows.look_ahead,

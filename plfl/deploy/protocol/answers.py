@@ -23,7 +23,7 @@ from plfl.data.dataset import EVALUATED_SPLITS
 from plfl.deploy.protocol.endpoints import (
     Message,
     MessageError,
-    Rows,
+    RowList,
     arrays_as_rows,
     as_bytes,
     rows_as_arrays,
@@ -68,7 +68,7 @@ def _not_infinite(score: float) -> float:
 
 Count = Annotated[int, Field(ge=0, le=CENTURY)]
 Number = Annotated[float, Field(ge=-LARGEST_SENT, le=LARGEST_SENT)]
-Reading = Annotated[float, Field(ge=-LARGEST_READING, le=LARGEST_READING)]
+BoundedLoad = Annotated[float, Field(ge=-LARGEST_READING, le=LARGEST_READING)]
 Score = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_not_infinite)]
 """A score; NaN if it is undefined, such as a MASE if persistence has no error."""
 
@@ -92,14 +92,14 @@ class Description(BaseModel):
     state: str
     client: str
     order: Count
-    mean: Reading
-    std: Reading
+    mean: BoundedLoad
+    std: BoundedLoad
     rows: Count
     interval: Count
     windows: Count
     skipped: Count
-    persistence_mae_validation: Reading
-    persistence_mae_test: Reading
+    persistence_mae_validation: BoundedLoad
+    persistence_mae_test: BoundedLoad
 
 
 class JoinedFacts(Facts):
@@ -141,7 +141,7 @@ class CheckedAnswer(Generic[F]):
     arrays: Mapping[str, Tensor]
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowList:
         """The rows that crossed the channel."""
         return arrays_as_rows(self.arrays)
 
@@ -170,7 +170,7 @@ def read_joined(
 
 
 def read_trained(
-    data: bytes, request: str, name: str, rows: Rows, coder: Coder | None = None
+    data: bytes, request: str, name: str, rows: RowList, coder: Coder | None = None
 ) -> CheckedAnswer[TrainedFacts]:
     """The answer of a client that has trained. The method expects `rows` of these shapes and
     types."""

@@ -45,7 +45,7 @@ from plfl.federated.channel import Check, OtherMachines
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.codecs.coder import Direction
 from plfl.federated.federation import Federation
-from plfl.federated.local_training import Cohort, train_cohorts
+from plfl.federated.local_training import Cohort, broadcast, train_cohorts
 from plfl.federated.privacy.mechanism import draw_own_system_noise
 from plfl.federated.secure.encryption import SystemSecrets
 from plfl.forecast.contents import describe
@@ -261,7 +261,7 @@ class DeployedClient:
     def _reply_of_round(self, f: Federation, about: RequestFacts) -> Reply:
         t, last_round = int(about["round"]), int(about["from"])
         f.begin_round(t)
-        own_cohort = Cohort(f, t, f.everyone, are_staying=True)
+        own_cohort = Cohort(f, t, f.everyone, True, broadcast(f, t, f.everyone))
         (cohort,) = train_cohorts([own_cohort], self.setup.engine)
         facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.steps_taken[0])}
         if f.adds_masked and self._talk is not None:
@@ -314,7 +314,7 @@ class DeployedClient:
         if self._f is None or self._round != wanted_round:
             rates = agreement.candidate(self.study, self.cell)
             size = self.study.data.clients_of(self.cell.state)
-            self._f = self.setup.federation(self.cell, rates, size=size)
+            self._f = self.setup.make_federation(self.cell, rates, size=size)
             self._round = wanted_round
             secrets = None if self._f.channel.secrets is None else SystemSecrets()
             self._f.channel = ClientChannel(

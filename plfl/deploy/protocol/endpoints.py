@@ -115,14 +115,14 @@ class Message:
         return cls(about, arrays)
 
 
-Rows = list[Tensor]
+RowList = list[Tensor]
 """The rows that cross the channel for one client, one of each array, shared parameters first."""
 
 
 class ClientSent(Exception):  # noqa: N818 - not an error
     """The client has sent its rows; the server executes the rest of the method."""
 
-    def __init__(self, rows: Rows):
+    def __init__(self, rows: RowList):
         super().__init__("the client has sent its rows")
         self.rows = rows
 
@@ -132,7 +132,7 @@ class ClientChannel(Channel):
 
     sends: frozenset[Direction] = frozenset({"up"})
     receives: frozenset[Direction] = frozenset({"down"})
-    inbox: Rows
+    inbox: RowList
     """The rows that the server sent for this round."""
 
     keep: Callable[[], None] = staticmethod(lambda: None)
@@ -189,8 +189,8 @@ class ServerChannel(Channel):
         secrets: Secrets | None = None,
     ):
         super().__init__(shared_count, client_count, coder, secrets)
-        self.outbox: dict[int, Rows] = {}
-        self.inbox: dict[int, Rows] = {}
+        self.outbox: dict[int, RowList] = {}
+        self.inbox: dict[int, RowList] = {}
         self.masked_sum: MaskedSum | None = None
         """The sum of the round, with `channel.secure`."""
 
@@ -303,7 +303,7 @@ def expected_messages(
     shared_count: int,
     client_count: int,
     coder: Coder | None = None,
-) -> Rows:
+) -> RowList:
     """Shapes and types of the rows that each client has to send when `act` runs on the clients' end
     of a channel with this number of shared parameters and clients.
 
@@ -323,7 +323,7 @@ def rows_as_arrays(rows: Sequence[Tensor]) -> dict[str, Tensor]:
     return {str(n): row for n, row in enumerate(rows)}
 
 
-def arrays_as_rows(arrays: Mapping[str, Tensor]) -> Rows:
+def arrays_as_rows(arrays: Mapping[str, Tensor]) -> RowList:
     """The inverse of `rows_as_arrays`; ignores arrays with other names."""
     return [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
 

@@ -98,8 +98,8 @@ class DeployedServer:
         self, study: Study, cell: Cell, transport: Transport, folder: Path, policy: RoundPolicy
     ) -> None:
         self.study, self.cell = study, cell
-        self.members = Membership(study, cell, transport, policy)
-        self.names = self.members.names
+        self.membership = Membership(study, cell, transport, policy)
+        self.names = self.membership.names
         self.agreement = agreement.fingerprint(study, cell)
         self.checkpoint = Checkpoint(folder, self.agreement, seconds=0)
         unknown = np.full(len(self.names), np.nan)
@@ -146,7 +146,7 @@ class DeployedServer:
 
     def gather(self) -> None:
         """Wait until at least `policy.minimum` clients are connected."""
-        self.members.gather(self.message("join"))
+        self.membership.gather(self.message("join"))
 
     # -- the round ------------------------------------------------------------------------------
 
@@ -166,9 +166,9 @@ class DeployedServer:
 
     def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:
         beginning = time.monotonic()
-        connected = self.members.list_connected(self.message("join"))
+        connected = self.membership.list_connected(self.message("join"))
         self.clock.observe(connected, self.names)
-        for name, windows in self.members.windows.items():
+        for name, windows in self.membership.windows.items():
             f.client_data.window_counts[self.names.index(name)] = windows
         self.recorder.epochs_per_step = (
             self.study.federation.batch_size / f.client_data.window_counts.numpy()
@@ -182,12 +182,12 @@ class DeployedServer:
                 [self.names[i] for i in result.participants],
                 [self.names[i] for i in took_part],
                 time.monotonic() - beginning,
-                [name for name in self.names if name in self.members.windows],
+                [name for name in self.names if name in self.membership.windows],
             )
             sizes, evaluation = self._message_bytes, None
             # The bytes of joining belong to the first round in which a client takes part.
             for i in sizes["message_down"].nonzero()[0].tolist():
-                down, bytes_up = self.members.joining_bytes.pop(self.names[i], (0, 0))
+                down, bytes_up = self.membership.joining_bytes.pop(self.names[i], (0, 0))
                 sizes["message_down"][i] += down
                 sizes["message_up"][i] += bytes_up
             if self.study.federation.evaluates(t):
@@ -195,8 +195,8 @@ class DeployedServer:
                 evaluation = self._evaluate(f)
             # A client that did not answer has a row without a loss: it was sent a message.
             record(self.recorder, f, result, evaluation, sizes)
-            self.history.append(replace(summary, refused=self.members.refused))
-            self.members.refused = {}
+            self.history.append(replace(summary, refused=self.membership.refused))
+            self.membership.refused = {}
             self._message_bytes = self._no_bytes()
 
         self.channel.outbox.clear()
@@ -287,7 +287,7 @@ class DeployedServer:
                 return self._ask(messages, "train", read_answer)
             if count < (FEWEST_CLIENTS if self.channel.secrets is None else FEWEST_MASKED):
                 for name in asked_clients:
-                    self.members.refuse(name, "no other client trains with it")
+                    self.membership.refuse(name, "no other client trains with it")
                 return {}
             if watch is None:
                 answers, is_summed = self._sum_masked(cohort.f, messages)
@@ -312,7 +312,7 @@ class DeployedServer:
             sum_fields(f.channel.shared_count),
         )
         degree = server.neighbours.shape[1]
-        crowd = Crowd(len(names), float(f.weights_of_sum.nansum()))
+        crowd = Crowd(len(names), float(f.client_weights.nansum()))
         # 1. The public keys of all clients.
         answers, publics = self._ask_for_bytes(messages, PUBLIC_KEYS_BYTES)
         if len(answers) < len(names):
@@ -413,7 +413,7 @@ class DeployedServer:
     def _refuse_all(self, names: Iterable[str], error: SumError) -> dict[str, Any]:
         """No answers, since one of these clients has sent something wrong, and nobody knows who."""
         for name in names:
-            self.members.refuse(name, f"the sum over it and others is impossible: {error}")
+            self.membership.refuse(name, f"the sum over it and others is impossible: {error}")
         return {}
 
     def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], CheckedAnswer[TrainedFacts]]:
@@ -458,7 +458,7 @@ class DeployedServer:
                 name,
                 [] if global_parameters is None else [global_parameters[self.names.index(name)]],
             )
-            for name in self.members.list_connected(self.message("join"))
+            for name in self.membership.list_connected(self.message("join"))
         }
         answers = self._ask(messages, "query", read_scored)
         score_rows = [row for answer in answers.values() for row in answer.facts.scores]
@@ -493,9 +493,9 @@ class DeployedServer:
         arrays = rows_as_arrays(rows or [])
         if name is not None:
             about["from"] = self.accepted[name]
-            if self.study.windows.scaling == "pooled" and name not in self.members.has_limits:
-                self.members.pool_limits()
-                arrays |= self.members.limits
+            if self.study.windows.scaling == "pooled" and name not in self.membership.has_limits:
+                self.membership.pool_limits()
+                arrays |= self.membership.limits
         return Message(about, arrays)
 
     def _ask(
@@ -507,8 +507,10 @@ class DeployedServer:
         """Send messages; return, by name, the answers that arrived in time and that `read_answer`
         accepted. `read_answer` also gets the number of the message and the name of the client."""
         packed_messages = {name: message.pack() for name, message in messages.items()}
-        members = self.members
-        answers_by_name = members.transport.exchange(packed_messages, members.policy.timeout, kind)
+        membership = self.membership
+        answers_by_name = membership.transport.exchange(
+            packed_messages, membership.policy.timeout, kind
+        )
         answers = {}
         for name, packed_message in packed_messages.items():
             i = self.names.index(name)
@@ -522,9 +524,9 @@ class DeployedServer:
                     answers_by_name[name], str(messages[name].about["request"]), name
                 )
             except MessageError as error:
-                self.members.refuse(name, error)
+                self.membership.refuse(name, error)
             else:
-                self.members.has_limits.add(name)
+                self.membership.has_limits.add(name)
         return answers
 
     def _no_bytes(self) -> dict[str, NDArray[np.int64]]:
@@ -540,9 +542,9 @@ class DeployedServer:
             "epoch": self.epoch,
             "accepted": self.accepted,
             "draws": self.draws,
-            "windows": self.members.windows,
-            "descriptions": self.members.description_records,
-            "limits": {name: limit.tolist() for name, limit in self.members.limits.items()},
+            "windows": self.membership.windows,
+            "descriptions": self.membership.description_records,
+            "limits": {name: limit.tolist() for name, limit in self.membership.limits.items()},
             "history": [vars(summary) for summary in self.history],
         }
         self.checkpoint.save(t, [f], [self.recorder.tables])
@@ -557,10 +559,10 @@ class DeployedServer:
         self.run_id, self.epoch = note["run"], note["epoch"] + 1
         self.accepted |= note["accepted"]
         self.draws = note.get("draws", self.draws)
-        self.members.windows = note.get("windows", {})
-        self.members.description_records = note.get("descriptions", {})
+        self.membership.windows = note.get("windows", {})
+        self.membership.description_records = note.get("descriptions", {})
         limits = note["limits"].items()
-        self.members.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
+        self.membership.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
         self.history = [RoundSummary(**summary) for summary in note["history"]]
 
 

@@ -96,13 +96,13 @@ def test_a_client_with_a_forged_description_does_not_join(case, tmp_path, caplog
 
     deployed.loopback.forged = forge
     deployed.server.gather()
-    members = deployed.server.members
-    assert sorted(members.windows) == OTHERS
-    assert [*members.refused] == [HOSTILE]
+    membership = deployed.server.membership
+    assert sorted(membership.windows) == OTHERS
+    assert [*membership.refused] == [HOSTILE]
     assert f"client {HOSTILE} is refused" in caplog.text
-    members.pool_limits()
+    membership.pool_limits()
     true = dataset(own_study)
-    assert float(members.limits["high"][0]) <= true.load.max()
+    assert float(membership.limits["high"][0]) <= true.load.max()
 
 
 @pytest.mark.parametrize("source", ["another client", "an earlier round", "another message"])

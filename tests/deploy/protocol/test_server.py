@@ -65,13 +65,13 @@ def test_after_a_restart_all_clients_that_took_part_are_described(tmp_path):
 
     with pytest.raises(RuntimeError, match="killed"):
         deployed.run(crash)
-    expected = deployed.server.members.descriptions
+    expected = deployed.server.membership.descriptions
     assert expected["client"].tolist() == NAMES
     deployed.loopback.absent = {"102"}
     deployed.server = deployed.new_server()
     records = deployed.run()
     assert {*records["client"]} == {*NAMES}
-    pd.testing.assert_frame_equal(deployed.server.members.descriptions, expected)
+    pd.testing.assert_frame_equal(deployed.server.membership.descriptions, expected)
 
 
 def took_parts(deployed):

@@ -86,7 +86,9 @@ def test_canaries_count_in_a_bound_that_adapts():
     )
     (cell,) = study.cells
     setup = TrainingSetup.for_study(study, tiny.dataset())
-    federation = setup.federation(cell, study.plan.combinations.untuned_candidate(cell.combination))
+    federation = setup.make_federation(
+        cell, study.plan.combinations.untuned_candidate(cell.combination)
+    )
     privacy = Audited(federation, 40)
     privacy.mean(1, federation.x0.new_zeros(0, len(federation.x0)))
     assert privacy.excess_within(federation.x0.new_zeros(0)) == privacy.canaries.is_in.sum() / 2

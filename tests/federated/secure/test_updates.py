@@ -142,7 +142,7 @@ def test_too_little_noise_is_refused_before_training() -> None:
     )
     setup, cell = TrainingSetup.for_study(study, tiny.dataset(4)), study.cells[0]
     with pytest.raises(ConfigError, match=r"federation.privacy.noise: .* steps of the grid"):
-        setup.federation(cell, study.plan.candidates(cell)[0])
+        setup.make_federation(cell, study.plan.candidates(cell)[0])
 
 
 @pytest.mark.parametrize(

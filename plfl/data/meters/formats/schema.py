@@ -17,7 +17,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from plfl.base.errors import ConfigError, DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.error_messages import explain, refusal
-from plfl.config.values import Zone, as_list, check_expression
+from plfl.config.values import (
+    DecimalMark,
+    IntervalEdge,
+    LoadUnit,
+    Zone,
+    as_list,
+    check_expression,
+)
 from plfl.plugins.registry import Section
 
 FORMATS_FOLDER = Path(__file__).parent
@@ -29,7 +36,6 @@ Names = Annotated[list[str], BeforeValidator(as_list)]
 """Alternatives, or a single text."""
 Pattern = Annotated[str, AfterValidator(check_expression)]
 """A regular expression, searched in several lines at once (`^` and `$` match at each of them)."""
-Unit = Literal["kWh", "Wh", "MWh", "kW", "W", "MW"]
 
 
 class Recognition(Section):
@@ -88,7 +94,7 @@ class Time(Section):
     """The columns of a row for a day, one for each of its intervals, in order: `Interval *`."""
     columns: Names = []
     """The columns whose names are the times, in tables with a row per meter: `20*`."""
-    marks: Literal["start", "end"]
+    marks: IntervalEdge
     """Whether a stamp marks the start or the end of its interval. With `number` and `of_day`, the
     intervals follow each other from midnight, so it is `start`."""
     format: Names = []
@@ -158,7 +164,7 @@ class Load(Section):
     register_column: Names = []
     """The column of a register beside a lone column of loads, which rises by the load of each row:
     its difference to the row a step before is the load of a row without one, and counted."""
-    unit: Unit | None = None
+    unit: LoadUnit | None = None
     """Their unit. None: the one in `unit_column`, in `unit_pattern`, or in the column's name."""
     unit_column: Names = []
     """The column with the unit of each row. Rows in other units than those of energy and power are
@@ -171,7 +177,7 @@ class Load(Section):
     """The column with a factor of each row."""
     cumulative: bool = False
     """They are totals of registers, whose differences are the loads."""
-    decimal: Literal[".", ","] | None = None
+    decimal: DecimalMark | None = None
     """Decimal separator. None: found out, where only one is possible."""
     missing: list[str] = []
     """Cells without a reading, besides empty ones and usual marks such as `NA` and `-`."""
