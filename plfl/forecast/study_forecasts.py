@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from plfl.base.errors import DataError, Problem
+from plfl.data.meters.file_contents import NO_READING
 from plfl.data.meters.paths import client_name, raw_files
-from plfl.data.meters.tables import NO_READING
 from plfl.forecast.choice import Forecasters
 from plfl.forecast.kept_errors import warn_of_sums
 from plfl.forecast.kept_models import is_results_folder

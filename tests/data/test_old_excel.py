@@ -10,7 +10,7 @@ import pytest
 
 from plfl.base.errors import DataError
 from plfl.config.meters import Meters
-from plfl.data.meters import tables
+from plfl.data.meters import file_contents
 from plfl.first_study.meters import recognise
 from tests.helpers.refusals import naming
 
@@ -39,7 +39,9 @@ def test_cells_are_those_of_the_same_workbook_of_new_excel(tmp_path: Path) -> No
     for row in cells():
         sheet.append(row)
     book.save(tmp_path / "new.xlsx")
-    (old,), (new,) = (tables.open_files(path, Meters()) for path in (BOOK, tmp_path / "new.xlsx"))
+    (old,), (new,) = (
+        file_contents.open_files(path, Meters()) for path in (BOOK, tmp_path / "new.xlsx")
+    )
     assert old.sheets == new.sheets
     assert (old.kind, new.kind) == ("XLS", "XLSX")
 
@@ -57,7 +59,7 @@ def test_a_workbook_of_old_excel_is_read_whatever_its_name(tmp_path: Path) -> No
 
 def test_a_large_workbook_of_old_excel_is_refused() -> None:
     with naming(DataError, "old_excel.xls", "data.meters.max_size"):
-        tables.open_files(BOOK, Meters(max_size=0.01))
+        file_contents.open_files(BOOK, Meters(max_size=0.01))
 
 
 def test_text_is_read_under_the_name_of_a_workbook(tmp_path: Path) -> None:

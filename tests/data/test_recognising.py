@@ -381,7 +381,7 @@ def test_spreadsheets(tmp_path: Path) -> None:
 
 def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pd.DataFrame({"time": hours(), "x": loads()}).to_excel(tmp_path / "a.xlsx", index=False)
-    monkeypatch.setattr("plfl.data.meters.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("plfl.data.meters.file_contents.find_spec", lambda name: None)
     with naming(DataError, "a.xlsx: XLSX files need openpyxl; pip install 'plfl[xlsx]'"):
         read(tmp_path / "a.xlsx")
 

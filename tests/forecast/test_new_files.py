@@ -24,7 +24,7 @@ from plfl.cli.meters import share_messages
 from plfl.config.meters import Meters
 from plfl.config.windows import Windows
 from plfl.data.meters import read_files
-from plfl.data.meters.tables import NO_READING
+from plfl.data.meters.file_contents import NO_READING
 from plfl.data.sources import load_dataset
 from plfl.deploy.forecasts import Forecasts
 from plfl.first_study.meters import describe_tests, recognise, write

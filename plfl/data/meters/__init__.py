@@ -41,11 +41,11 @@ from plfl.data.checks import CONSTANT_FROM, ENOUGH_CHANGES, check_load, is_regis
 from plfl.data.meters.cleaning import EXPECTED, OTHER_INTERVAL, TOO_FEW, Meter
 from plfl.data.meters.exports import Exports, read_exports
 from plfl.data.meters.faults import fill_short, longest, runs
+from plfl.data.meters.file_contents import NO_READING
 from plfl.data.meters.meter_selection import check_chosen, is_chosen, is_left_out
 from plfl.data.meters.paths import client_name, client_names, raw_files
 from plfl.data.meters.paths import files_of_state as files
 from plfl.data.meters.stamps import standard_offset
-from plfl.data.meters.tables import NO_READING
 
 __all__ = [
     "client_name",

@@ -11,7 +11,9 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem, data_error, suggest_name
 from plfl.base.keys import Key
 from plfl.config.meters import Meters
-from plfl.data.meters import quantities, tables
+from plfl.data.meters import file_contents, quantities, tables
+from plfl.data.meters.dates import DATE_AT_BEGINNING, DATE_DIGITS, DATE_SPAN
+from plfl.data.meters.file_contents import RawFile
 from plfl.data.meters.formats.recognition import RecognisedFile
 from plfl.data.meters.formats.schema import Format
 from plfl.data.meters.loads import (
@@ -45,7 +47,7 @@ from plfl.data.meters.stamps import (
     zone_in,
     zone_named,
 )
-from plfl.data.meters.tables import DATE_AT_BEGINNING, DATE_DIGITS, DATE_SPAN, RawFile, RawTable
+from plfl.data.meters.tables import RawTable
 from plfl.data.meters.vocabulary import WORDS
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[AaPp][Mm])?")
@@ -257,7 +259,7 @@ def find_roles(table: RawTable, meters: Meters, is_settled: bool = False) -> Col
     _check_named_columns(table, meters)
     if not len(cells):
         text = "holds no readings"
-        raise DataError(Problem(table.path, text, "export it again", kind=tables.NO_READING))
+        raise DataError(Problem(table.path, text, "export it again", kind=file_contents.NO_READING))
     time_columns = (columns.get(role) for role in ("timestamp", "time_of_day"))
     time, stamp = tuple(column for column in time_columns if column is not None), None
     if not time:

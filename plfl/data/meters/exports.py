@@ -23,9 +23,10 @@ from plfl.base.keys import Key
 from plfl.base.text import Progress, count_in_words
 from plfl.config.error_messages import flow
 from plfl.config.meters import Meters
-from plfl.data.meters import column_roles, tables
+from plfl.data.meters import column_roles, file_contents
 from plfl.data.meters.cleaning import POWER_UNITS, Cleaner, Meter, Piece
 from plfl.data.meters.doubts import doubts
+from plfl.data.meters.file_contents import RawFile
 from plfl.data.meters.formats.reading import FileReading
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.formats.recognition import recognise
@@ -40,7 +41,6 @@ from plfl.data.meters.questions import (
     settle_unit,
 )
 from plfl.data.meters.stamps import zone_named
-from plfl.data.meters.tables import RawFile
 from plfl.data.meters.weather import Weather, read_weather
 
 MOST_PROBLEMS = 50
@@ -265,7 +265,7 @@ def _readings(
         file_name = undated_names.get(path, "")
         name_of_file = names.get(path) or file_name or client_name(path)
         with collect_problems(exports.problems, name_of_file):
-            opened_files = tables.open_files(path, meters)
+            opened_files = file_contents.open_files(path, meters)
         for raw in opened_files:
             with collect_problems(exports.problems, name_of_file):
                 recognised_file = recognise(raw, meters) or column_roles.find_format(
@@ -324,7 +324,7 @@ def _leave_out_others(exports: Exports) -> None:
     """Leave out files of something else beside those of consumption, and say so."""
     problems, exports.problems = exports.problems, []
     for problem in problems:
-        if problem.kind == tables.NO_CONSUMPTION:
+        if problem.kind == file_contents.NO_CONSUMPTION:
             exports.assumptions.append(f"{problem.place} {problem.text} and is left out")
         else:
             exports.problems.append(problem)

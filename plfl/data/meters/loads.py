@@ -16,12 +16,13 @@ from plfl.config.meters import Meters
 from plfl.data.checks import is_register
 from plfl.data.meters import quantities
 from plfl.data.meters.cleaning import refusal_of_days, usual_step
+from plfl.data.meters.dates import DATE_AT_BEGINNING
 from plfl.data.meters.meter_selection import is_chosen, meter_of, name_list
 from plfl.data.meters.numbers import as_text, is_number, read_numbers
 from plfl.data.meters.quantities import without_unit
 from plfl.data.meters.questions import UNIT, choices, column_key, question
 from plfl.data.meters.stamps import parse
-from plfl.data.meters.tables import DATE_AT_BEGINNING, MISSING, RawTable
+from plfl.data.meters.tables import MISSING, RawTable
 from plfl.data.meters.vocabulary import WORDS
 
 _ROW_NUMBERS = re.compile(r"column \d+|unnamed: \d+|__index_level_\d+__", re.IGNORECASE)

@@ -9,8 +9,9 @@ from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
 from plfl.config.data import Data
+from plfl.data.meters.dates import DATE_IN_NAME
+from plfl.data.meters.file_contents import SUFFIXES, reason_unreadable
 from plfl.data.meters.meter_selection import is_chosen
-from plfl.data.meters.tables import DATE_IN_NAME, SUFFIXES, reason_unreadable
 
 log = logging.getLogger(__name__)
 

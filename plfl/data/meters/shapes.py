@@ -12,8 +12,9 @@ from plfl.base.keys import Key
 from plfl.base.minutes import MINUTES_PER_DAY
 from plfl.config.meters import Meters
 from plfl.data.meters import quantities
+from plfl.data.meters.dates import DATE_AT_BEGINNING
 from plfl.data.meters.numbers import as_text, share_of_cells
-from plfl.data.meters.tables import DATE_AT_BEGINNING, RawTable
+from plfl.data.meters.tables import RawTable
 from plfl.data.meters.vocabulary import WORDS, words_in
 
 _CLOCK = r"(\d{1,2})[:.h]?(\d{2})(?::\d{2})?(?: ?([ap])m)?"

@@ -17,8 +17,9 @@ from plfl.base.text import count_in_words
 from plfl.config.data import Data
 from plfl.config.meters import Meters
 from plfl.config.values import in_zone
+from plfl.data.meters.dates import WEEKDAY
 from plfl.data.meters.numbers import as_text, share_of_cells
-from plfl.data.meters.tables import WEEKDAY, RawTable
+from plfl.data.meters.tables import RawTable
 from plfl.data.meters.vocabulary import WORDS
 
 YEARS = 1970, 2100

@@ -10,7 +10,7 @@ from plfl.base.errors import data_error
 from plfl.base.keys import Key, Wording, word_keys
 from plfl.config.meters import Meters
 from plfl.config.named import FEATURE_UNITS
-from plfl.data.meters import column_roles, tables
+from plfl.data.meters import column_roles, file_contents, tables
 from plfl.data.meters.cleaning import rows_in_utc
 from plfl.data.meters.formats.reading import read as read_file
 from plfl.data.meters.stamps import zone_named
@@ -48,7 +48,7 @@ def read_weather(path: Path, meters: Meters) -> Weather:
     keys = {"only": [], "leave_out": [], "exports": [path], "unit": "kWh"}
     station = meters.model_copy(update=_DETECTED | keys)
     zone = meters.weather_timezone or meters.timezone
-    raw, *_ = tables.open_files(path, station)
+    raw, *_ = file_contents.open_files(path, station)
     columns = tables.read(raw, station).cells
     if meters.weather_issued is not None:
         columns = forecasts_in_time(path, columns, meters, zone)

@@ -21,6 +21,7 @@ from plfl.config.named import FEATURE_UNITS, PLAUSIBLE, UNITS
 from plfl.data.checks import rises_like_register
 from plfl.data.meters import numbers, quantities, stamps
 from plfl.data.meters.cleaning import FACTOR_CHANGE, REGISTER_SUMS, Piece
+from plfl.data.meters.file_contents import NO_CONSUMPTION, NO_READING
 from plfl.data.meters.formats.recognition import (
     RecognisedFile,
     find_columns,
@@ -34,7 +35,7 @@ from plfl.data.meters.numbers import as_text
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.questions import UNIT
 from plfl.data.meters.shapes import positions_of_day
-from plfl.data.meters.tables import NO_CONSUMPTION, NO_READING, RawTable
+from plfl.data.meters.tables import RawTable
 
 _CHANGES = (0, 1, -1)
 """Hours that a day may have more or less than 24."""

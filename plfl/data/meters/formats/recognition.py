@@ -12,6 +12,7 @@ import pandas as pd
 from plfl.base.errors import DataError, Problem, data_error
 from plfl.base.keys import Key
 from plfl.config.meters import NOT_INPUTS, Meters
+from plfl.data.meters.file_contents import NO_READING, RawFile, unique_names
 from plfl.data.meters.formats import nested_files, records
 from plfl.data.meters.formats.schema import (
     PLAIN_FORMAT,
@@ -21,15 +22,8 @@ from plfl.data.meters.formats.schema import (
     load_format,
     shipped_formats,
 )
-from plfl.data.meters.tables import (
-    NO_READING,
-    SEPARATORS,
-    RawFile,
-    RawTable,
-    cells_of,
-    split_fields,
-    unique_names,
-)
+from plfl.data.meters.headers import SEPARATORS
+from plfl.data.meters.tables import RawTable, cells_of, split_fields
 
 _LINES = 60
 """Lines at the beginning in which a header must be."""

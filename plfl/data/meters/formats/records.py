@@ -15,6 +15,7 @@ import pandas as pd
 
 from plfl.base.errors import data_error
 from plfl.base.minutes import MINUTES_PER_DAY
+from plfl.data.meters.file_contents import RawFile
 from plfl.data.meters.formats.nested_files import parse_xml
 from plfl.data.meters.formats.records_blocks import (
     read_df2,
@@ -24,7 +25,6 @@ from plfl.data.meters.formats.records_blocks import (
 )
 from plfl.data.meters.formats.records_days import read_days
 from plfl.data.meters.formats.records_mscons import read_mscons
-from plfl.data.meters.tables import RawFile
 
 Records = list[dict[str, Any]]
 

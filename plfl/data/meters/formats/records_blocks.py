@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from plfl.data.meters.file_contents import RawFile
 from plfl.data.meters.formats.nested_files import parse_xml
-from plfl.data.meters.tables import RawFile
 
 _READING = re.compile(r"(\d+-\d+:\d+\.\d+\.\d+)\(.*?([\d.]+)(?:\*\w+)?\)$")
 """A line of a telegram: the code of OBIS and the last number, whatever its unit."""

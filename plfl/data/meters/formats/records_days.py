@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 
-from plfl.data.meters.tables import RawFile
+from plfl.data.meters.file_contents import RawFile
 
 _DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from plfl.data.meters.tables import RawFile
+from plfl.data.meters.file_contents import RawFile
 
 _MARKS = ":+.? '"
 """Separators of components and of elements, decimal mark, release, blank, end of a segment."""
