@@ -11,7 +11,7 @@ except for the hour of daylight saving time.
 
 import logging
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from glob import escape
@@ -148,57 +148,11 @@ def read_files(
     returned or said.
     """
     paths = list(paths)
-    # Dates in names are those of parts only if the study's files were parts; else they tell meters.
-    names_of_parts: dict[Path, str] | None = None if meters.join_files else {}
-    keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
-    rule_of_meter = {"duplicates": meters.duplicates}
-    keys["duplicates"] = meters.duplicates or ("last" if len(paths) > 1 else None)
-    keys["only"] = [pattern.replace("{state}", "*") for pattern in meters.only]
-    if client is not None:
-        # In the name of a client, a hyphen can replace another character.
-        keys |= {"only": [escape(client).replace("-", "?")], "leave_out": []}
-    meters = meters.model_copy(update=keys)
-    own_names = {path: client_name(path) for path in paths} if by_file else names_of_parts
-    names = dict.fromkeys(paths, client) if client is not None else own_names
-    # Few readings may rise by chance.
-    read_new = partial(
-        read_exports,
-        paths,
-        interval=meters.interval,
-        is_settled=True,
-        keeps_steps=keeps_steps,
-        clients=last_known,
-    )
-    if client is None or len(paths) == 1:
-        exports = read_new(meters=meters, names=names)
-    else:
-        exports = read_new(meters=meters, names=own_names)
-    # A file with the name may be empty or refused; a lone one may be an archive of its parts.
-    meter_names = [*exports.names, *(map(client_name, paths) if len(paths) > 1 else ())]
-    if client is not None and not any(is_chosen(name, meters) for name in meter_names):
-        meters = meters.model_copy(update=rule_of_meter)
-        exports = read_new(meters=meters, names=names, are_of_one=True)
-    if client is not None:  # its pattern may fit others, such as school_1 beside school-1
-        other_names = [name for name in exports.names if client_names([name])[name] != client]
-        exports.leave_out(other_names)
+    exports, meters = _read_of_client(paths, meters, client, by_file, keeps_steps, last_known)
     left_out = [name for name in exports.names if name not in exports.meters]
     client_of = client_names(exports.names)
     exports.leave_out([name for name, own_client in client_of.items() if own_client in apart])
-    remedies = {
-        OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
-        "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "
-        "they are",
-    }
-    problems = [
-        replace(problem, remedy=remedies.get(problem.kind, problem.remedy))
-        for problem in exports.problems
-        if problem.kind != TOO_FEW
-    ]
-    problems += [
-        without_reading(exports.files[problem.meter], client_of[problem.meter])
-        for problem in exports.problems
-        if problem.kind == TOO_FEW
-    ]
+    problems = list(_problems_of_files(exports, meters))
     notes = list[Problem]()
     client_series: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
@@ -225,6 +179,68 @@ def read_files(
         notes += _problems_of_left_out(left_out, meters, paths, models)
     _tell(notes)
     return client_series, problems
+
+
+def _read_of_client(
+    paths: Sequence[Path],
+    meters: Meters,
+    client: str | None,
+    by_file: bool,
+    keeps_steps: bool,
+    last_known: Collection[str],
+) -> tuple[Exports, Meters]:
+    """The content of new files of the study's layout, of a `client` if there is one, with the keys
+    that they are read with; see `read_files`."""
+    # Dates in names are those of parts only if the study's files were parts; else they tell meters.
+    names_of_parts: dict[Path, str] | None = None if meters.join_files else {}
+    keys: dict[str, Any] = {"since": None, "until": None, "join_files": True}
+    rule_of_meter = {"duplicates": meters.duplicates}
+    keys["duplicates"] = meters.duplicates or ("last" if len(paths) > 1 else None)
+    keys["only"] = [pattern.replace("{state}", "*") for pattern in meters.only]
+    if client is not None:
+        # In the name of a client, a hyphen can replace another character.
+        keys |= {"only": [escape(client).replace("-", "?")], "leave_out": []}
+    meters = meters.model_copy(update=keys)
+    own_names = {path: client_name(path) for path in paths} if by_file else names_of_parts
+    names = dict.fromkeys(paths, client) if client is not None else own_names
+    # Few readings may rise by chance.
+    read_new = partial(
+        read_exports,
+        paths,
+        interval=meters.interval,
+        is_settled=True,
+        keeps_steps=keeps_steps,
+        clients=last_known,
+    )
+    if client is None:
+        return read_new(meters=meters, names=names), meters
+    exports = read_new(meters=meters, names=names if len(paths) == 1 else own_names)
+    # A file with the name may be empty or refused; a lone one may be an archive of its parts.
+    meter_names = [*exports.names, *(map(client_name, paths) if len(paths) > 1 else ())]
+    if not any(is_chosen(name, meters) for name in meter_names):
+        meters = meters.model_copy(update=rule_of_meter)
+        exports = read_new(meters=meters, names=names, are_of_one=True)
+    # Its pattern may fit others, such as school_1 beside school-1.
+    other_names = [name for name in exports.names if client_names([name])[name] != client]
+    exports.leave_out(other_names)
+    return exports, meters
+
+
+def _problems_of_files(exports: Exports, meters: Meters) -> Iterator[Problem]:
+    """The problems of new files, with remedies for those who forecast; last those of files that
+    have no reading of a whole interval."""
+    client_of = client_names(exports.names)
+    remedies = {
+        OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
+        "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "
+        "they are",
+    }
+    for problem in exports.problems:
+        if problem.kind != TOO_FEW:
+            yield replace(problem, remedy=remedies.get(problem.kind, problem.remedy))
+    for problem in exports.problems:
+        if problem.kind == TOO_FEW:
+            yield without_reading(exports.files[problem.meter], client_of[problem.meter])
 
 
 def without_reading(place: Path | str, client: str) -> Problem:
