@@ -44,8 +44,8 @@ def build(
     limits: Limits | None = None,
     *,
     origin: date | None = None,
-    new: int | None = None,
-    size: int | None = None,
+    new_weeks: int | None = None,
+    federation_size: int | None = None,
     folder: Path | None = None,
 ) -> Dataset:
     """Split and scale the series of clients, in their order, one series at a time.
@@ -59,8 +59,8 @@ def build(
         windows: split, scaling, look-back and look-ahead.
         limits: minimum and maximum (F,) to scale by instead; deployed clients agree on them.
         origin: the date at which the test set begins, see `data.origins`.
-        new: weeks that clients know in addition, as if they were new; None: no scheme asks for it.
-        size: clients per federation; None: all are in one federation.
+        new_weeks: history of the view `new`; None: no scheme asks for it.
+        federation_size: clients per federation; None: all are in one federation.
         folder: where the rows are kept while they are joined; None: in memory, with what is
             computed from them.
 
@@ -70,15 +70,15 @@ def build(
     """
     limits = _common_limits(client_series, windows, limits, origin)
     client_datasets = (
-        _build_views(name, table, windows, limits, origin, new)
+        _build_views(name, table, windows, limits, origin, new_weeks)
         for name, table in _check_equal(client_series)
     )
     dataset = join_datasets(client_datasets, folder)
     if folder is None:
         computed = {name: getattr(dataset, name).every_row for name in COMPUTED_FIELDS}
         dataset = dataset.copy_on_rows(**computed)
-    if size is not None:
-        federation_numbers = number_federations(list(client_series), size)
+    if federation_size is not None:
+        federation_numbers = number_federations(list(client_series), federation_size)
         dataset = dataset.copy_on_rows(federation_numbers=federation_numbers)
     _check_windows(dataset, windows)
     return dataset
@@ -90,7 +90,7 @@ def _build_views(
     windows: Windows,
     limits: Limits | None,
     origin: date | None,
-    new: int | None,
+    new_weeks: int | None,
 ) -> Dataset:
     cut = cut_of(name, table, windows, origin)
     dataset = _build_client(name, cut, windows, limits)
@@ -100,8 +100,8 @@ def _build_views(
         whole_cut = replace(cut_of(name, table, all_history, origin), held_out_counts=counts)
         whole_dataset = _build_client(name, whole_cut, all_history, limits)
         dataset = _add_view(dataset, "whole", whole_dataset)
-    if new is not None:
-        short = windows.model_copy(update={"history": new})
+    if new_weeks is not None:
+        short = windows.model_copy(update={"history": new_weeks})
         new_dataset = _build_client(name, cut_of(name, table, short, origin), short, limits)
         dataset = _add_view(dataset, "new", new_dataset)
     return dataset

@@ -140,8 +140,8 @@ class Channel:
             else:
                 column = coder.blank(direction, clients)
         # The memories of both directions follow the uploads, coded or not.
-        if coder is not None and direction == "up":
-            coder.commit("sender", clients)
+        if direction == "up":
+            self._commit("sender", clients)
         received_column, *extras_arrived = self.carry(direction, clients, [column, *rows])
         counted = received_column if is_coded and direction not in self.sends else column
         self._count(direction, clients, [counted, *rows], rows)
@@ -152,8 +152,8 @@ class Channel:
                 )
             else:
                 received_column = torch.full_like(parameters, torch.nan)
-        if coder is not None and direction == "up":
-            coder.commit("receiver", clients)
+        if direction == "up":
+            self._commit("receiver", clients)
         assert isinstance(received_column, Tensor)
         return received_column, _tensors(extras_arrived)
 

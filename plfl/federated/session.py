@@ -33,14 +33,14 @@ class Session:
         start: Tensor,
         minibatches: int,
         among: slice = slice(None),
-        stay: bool = True,
+        are_staying: bool = True,
     ):
         self.f, self.engine, self.t = f, engine, t
         self.clients = clients
         """Their indices (n,)."""
         self.among = among
         """Which of the clients of `broadcast` they are."""
-        self.stay = stay
+        self.are_staying = are_staying
         """Whether they do not drop out."""
         self.start = start
         """Models (n, P) with the shared parameters as received, and each client's personal ones."""

@@ -225,7 +225,7 @@ class Boosting(Method):
         if self.noise and channel:
             noise = SumNoise(self.noise, stream(f.seed, "/noise", session.t))
         # The sums of fewer would tell each what another one sends; the tree then adds nothing.
-        grows = session.stay and (
+        grows = session.are_staying and (
             channel is None
             or channel.secrets is None
             or channel.count_exchanging(clients) >= FEWEST_MASKED

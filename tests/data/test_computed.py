@@ -41,8 +41,8 @@ def readings() -> dict[str, pd.DataFrame]:
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Dataset, Dataset]:
     """A dataset in memory, and from a file, where clients also know a shorter and a longer past."""
     settings = windows(request.param, split=(0.8, 0.0, 0.2), history=2)
-    built = build(readings(), settings, new=1)
-    build(readings(), settings, new=1, folder=tmp_path).save(tmp_path / "file")
+    built = build(readings(), settings, new_weeks=1)
+    build(readings(), settings, new_weeks=1, folder=tmp_path).save(tmp_path / "file")
     return built, Dataset.load_file(tmp_path / "file")
 
 

@@ -118,7 +118,7 @@ def assert_equal(one: Dataset, other: Dataset) -> None:
 def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Path) -> None:
     windows = Windows.model_validate({"target": "change", "covariates": [{"name": "level"}]})
     windows = windows.model_copy(update={"history": 1})
-    data = build({"a": table(2000), "b": table(2000, 17.0)}, windows, new=1)
+    data = build({"a": table(2000), "b": table(2000, 17.0)}, windows, new_weeks=1)
     assert [*data.views] == ["usual", "whole", "new"]
     data.save(tmp_path / "1.npz")
     data.save(tmp_path / "2.npz")

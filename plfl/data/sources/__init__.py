@@ -180,8 +180,8 @@ def build_arguments(study: Study) -> dict[str, Any]:
     with whom they train: arguments of `plfl.data.windows.build`."""
     return {
         "origin": study.data.origin_date,
-        "new": max(study.plan.schemes.for_new.values(), default=None),
-        "size": study.data.federations,
+        "new_weeks": max(study.plan.schemes.for_new.values(), default=None),
+        "federation_size": study.data.federations,
     }
 
 
