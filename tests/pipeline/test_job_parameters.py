@@ -19,19 +19,19 @@ STATE = {"state": "NY"}
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "windows": ({"look_ahead": 4}, {"look_ahead": 5}),
     "origin": ({"origins": ["2018-09-01"]}, {"origins": ["2018-10-01"]}),
-    "size": ({"federations": None}, {"federations": 2}),
-    "new": ({"history": 1}, {"history": 4}),
+    "federation_size": ({"federations": None}, {"federations": 2}),
+    "new_weeks": ({"history": 1}, {"history": 4}),
 }
 """By argument of `build` that a study decides, keys of a block before and after a change; `limits`
 are those of deployed clients."""
-BLOCKS = {"windows": "windows", "origin": "data", "size": "data"}
+BLOCKS = {"windows": "windows", "origin": "data", "federation_size": "data"}
 
 
 def parameters(argument: str, keys: dict[str, Any]) -> tuple[JobParameters, Any]:
     """The parameters of the jobs of a study with these keys, and what they say of windows."""
     windows = {"scaling": "per_client"}
     block: dict[str, Any] = {BLOCKS.get(argument, ""): keys}
-    if argument == "new":
+    if argument == "new_weeks":
         block = {
             "sharing": {"P1": ["*"], "new": {"join": "unseen"} | keys},
             "grid": {"sharing": ["P1", "new"], "client_opt": ["adam"], "server_opt": ["fedavg"]},

@@ -77,9 +77,9 @@ def test_axes_of_the_weeks_that_new_clients_know_need_other_datasets() -> None:
         study = tiny.study(windows=per_client, sharing=schemes, grid=grid)
         assert {*study.plan.data_labels.values()} == labels
         jobs = JobParameters(study)
-        known = {i: jobs.windows({"inputs": i, "state": "XX"})["new"] for i in labels}
+        known = {i: jobs.windows({"inputs": i, "state": "XX"})["new_weeks"] for i in labels}
         for label, variant in study.variants.items():
-            assert build_arguments(variant)["new"] == known[study.plan.data_labels[label]]
+            assert build_arguments(variant)["new_weeks"] == known[study.plan.data_labels[label]]
 
 
 def test_cells_are_found_by_name() -> None:
