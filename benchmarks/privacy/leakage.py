@@ -161,7 +161,7 @@ def leakage(
         the update; `protection`; `seed`; `value`, NaN where clients have too few windows.
     """
     first, _ = cells[0]
-    setup = TrainingSetup.for_study(first, examples.select(examples.federations()[0]))
+    setup = TrainingSetup.for_study(first, examples.select(examples.clients_of_federations()[0]))
     rows: list[tuple[str, float, str, int, float]] = []
     with threadpool_limits(first.compute.threads):  # more are slower for small matrices
         for done, (study, cell) in enumerate(cells, 1):

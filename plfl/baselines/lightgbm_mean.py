@@ -54,7 +54,7 @@ class LightgbmMean(TreeBaseline):
             own_dataset = dataset.with_view("whole").select(np.array([client]))
             sent_models.append(train(own_dataset, dataset, settings, tree_choices=tree_choices))
         best: dict[int, Sequence[TreeModel]] = {}
-        for clients in dataset.federations():
+        for clients in dataset.clients_of_federations():
             for client in clients.tolist():
                 if received_models := [sent_models[k] for k in clients if k != client]:
                     best[client] = _choose_best(received_models, dataset, client, settings.levels)

@@ -609,7 +609,7 @@ def iterate_pools(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset
     Without `turns` these are the clients of a federation. Otherwise they join late in `turns`
     groups and get a model of those not in their group; if there are none, they get no model.
     """
-    for clients in dataset.federations():
+    for clients in dataset.clients_of_federations():
         if turns is None:
             yield dataset.select(clients), clients, clients
             continue

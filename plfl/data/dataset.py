@@ -222,7 +222,7 @@ class Dataset:
         views = {n: view if n == "new" else view.refit() for n, view in self.views.items()}
         return self.copy_on_rows(views=views)
 
-    def federations(self) -> list[NDArray[np.int64]]:
+    def clients_of_federations(self) -> list[NDArray[np.int64]]:
         """The clients of each federation."""
         if not len(self.federation_numbers):
             return [np.arange(len(self.clients))]

@@ -59,7 +59,7 @@ def build(
         windows: split, scaling, look-back and look-ahead.
         limits: minimum and maximum (F,) to scale by instead; deployed clients agree on them.
         origin: the date at which the test set begins, see `data.origins`.
-        new_weeks: history of the view `new`; None: no scheme asks for it.
+        new_weeks: weeks of history in the view `new`; None: no scheme asks for it.
         federation_size: clients per federation; None: all are in one federation.
         folder: where the rows are kept while they are joined; None: in memory, with what is
             computed from them.
@@ -109,9 +109,9 @@ def _build_views(
 
 def _build_client(name: str, cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
     scaling, series = _scale_series(cut, windows, *_scales(cut, windows, limits))
-    dataset = _dataset(name, series, cut.edges)
+    dataset = _dataset(name, series, cut.bounds)
     view = dataset.view.hold_out(cut.held_out_counts) if len(cut.held_out_counts) else dataset.view
-    scaling_text = np.array([json.dumps(scaling.as_record())])
+    scaling_text = np.array([json.dumps(scaling.as_json())])
     return replace(dataset, scaling=scaling_text, views={"usual": view})
 
 
@@ -230,17 +230,17 @@ class Scaling:
     known_until: np.datetime64 = UNKNOWN
     """Stamp of the last row that model and widths depend on: the end of the validation set."""
 
-    def as_record(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As values of JSON."""
         numbers = {name: getattr(self, name).tolist() for name in SCALING_ARRAYS}
         covariates = [transform.tolist() for transform in self.covariates]
         return {**numbers, "covariates": covariates, "known": str(self.known_until)}
 
     @classmethod
-    def from_record(
+    def from_json(
         cls, covariates: list[Any], known: str = str(UNKNOWN), **numbers: list[float]
     ) -> Scaling:
-        """The inverse of `as_record`; earlier versions did not have `known`."""
+        """The inverse of `as_json`; earlier versions did not have `known`."""
         arrays = {name: np.array(values, float) for name, values in numbers.items()}
         estimated = [np.array(transform, float) for transform in covariates]
         return cls(**arrays, covariates=estimated, known_until=np.datetime64(known, "s"))
@@ -255,7 +255,7 @@ SCALING_ARRAYS = [
 def scalings(dataset: Dataset) -> dict[str, Scaling]:
     """What `build` has estimated for each client, by name."""
     stored_scalings = zip(dataset.clients.tolist(), dataset.scaling.tolist(), strict=True)
-    return {name: Scaling.from_record(**json.loads(text)) for name, text in stored_scalings}
+    return {name: Scaling.from_json(**json.loads(text)) for name, text in stored_scalings}
 
 
 def _scale_series(
@@ -263,7 +263,7 @@ def _scale_series(
 ) -> tuple[Scaling, covariates.Series]:
     """The scaling of a client, and its scaled series."""
     series = _series(cut.table, windows, cut.training_rows, offset, scale)
-    last_stamp = series.stamps[cut.edges[0, 2] - 1]
+    last_stamp = series.stamps[cut.bounds[0, 2] - 1]
     return Scaling(
         offset, scale, *_limits(cut), covariates.estimate(series), known_until=last_stamp
     ), series
@@ -400,7 +400,7 @@ class Cut:
     """The table of a client, cut by time."""
 
     table: pd.DataFrame
-    edges: NDArray[np.int64]
+    bounds: NDArray[np.int64]
     """`ClientView.bounds` (1, 4) of this table."""
     held_out_counts: NDArray[np.int64] = field(default_factory=no_clients)
     """`ClientView.held_out_counts`; the training set of `edges` then is the whole history."""
@@ -408,7 +408,7 @@ class Cut:
     @property
     def training_rows(self) -> slice:
         """The rows of the training set."""
-        return slice(*self.edges[0, :2].tolist())
+        return slice(*self.bounds[0, :2].tolist())
 
     @property
     def training_loads(self) -> NDArray[np.float64]:

@@ -64,33 +64,33 @@ class Fold:
 
     setup: TrainingSetup
 
-    training_clients: Examples
+    training_examples: Examples
     """The clients that train."""
-    scored_clients: Examples
+    scored_examples: Examples
     """The clients that are scored with the models of this fold."""
     scheme: Scheme | None = None
     """How the scored clients join later, if they do not train in the rounds; None if they do."""
-    numbers: NDArray[np.int64] | None = None
+    client_indices: NDArray[np.int64] | None = None
     """The indices of the clients among all clients of the study; None: all."""
     _data: dict[int, tuple[ClientData, ClientData]] = field(default_factory=dict)
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """The evaluator of the models of this fold on the `scored_clients`."""
-        return self.setup.evaluator_of(self.scored_clients)
+        """The evaluator of the models of this fold on the `scored_examples`."""
+        return self.setup.evaluator_of(self.scored_examples)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
         """The data of those that train and of those that are scored, with a seed's minibatches."""
         if seed not in self._data:
-            scored_data = self.setup.client_data(seed, self.scored_clients)
+            scored_data = self.setup.client_data(seed, self.scored_examples)
             if self.scheme is None:
                 self._data[seed] = scored_data, scored_data
             else:
                 settings = self.setup.study.federation
                 if self.scheme.join == "raw":
-                    settings = _pooled_settings(settings, len(self.scored_clients.clients))
+                    settings = _pooled_settings(settings, len(self.scored_examples.clients))
                 self._data[seed] = (
-                    self.setup.client_data(seed, self.training_clients, settings),
+                    self.setup.client_data(seed, self.training_examples, settings),
                     scored_data,
                 )
         return self._data[seed]
@@ -106,31 +106,29 @@ def _pooled_settings(settings: FederationSettings, client_count: int) -> Federat
 
 def make_folds(setup: TrainingSetup, cell: Cell) -> Iterator[Fold]:
     """The folds of a cell."""
-    study, dataset, fold = setup.study, setup.dataset, partial(Fold, setup)
+    study, dataset, make_fold = setup.study, setup.dataset, partial(Fold, setup)
     if not isinstance(dataset, Dataset) or study.plan.trains_alone(cell):
-        yield fold(dataset, dataset)
+        yield make_fold(dataset, dataset)
         return
     scheme = study.plan.schemes.joining_schemes.get(cell.sharing)
-    federations = dataset.federations()
-    if scheme is None and len(federations) == 1:
-        yield fold(dataset, dataset)
+    client_groups = dataset.clients_of_federations()
+    if scheme is None and len(client_groups) == 1:
+        yield make_fold(dataset, dataset)
         return
-    for clients in federations:
+    for clients in client_groups:
+        group = dataset.select(clients)
         if scheme is None:
-            yield fold(dataset.select(clients), dataset.select(clients), numbers=clients)
+            yield make_fold(group, group, client_indices=clients)
         elif scheme.join == "raw":
-            yield fold(
-                PooledDataset.all_of(dataset.select(clients)),
-                dataset.select(clients),
-                scheme,
-                clients,
-            )
+            yield make_fold(PooledDataset.all_of(group), group, scheme, clients)
         else:
             for late in turns_of(clients, scheme.turns):
                 other_clients = np.setdiff1d(clients, late)
                 whole_dataset = dataset.with_view("whole")
                 joining = dataset.with_view("new") if scheme.history else dataset
-                yield fold(whole_dataset.select(other_clients), joining.select(late), scheme, late)
+                yield make_fold(
+                    whole_dataset.select(other_clients), joining.select(late), scheme, late
+                )
 
 
 class FoldTraining:
@@ -179,13 +177,13 @@ class FoldTraining:
     @cached_property
     def join_traffic(self) -> Traffic:
         """The bytes that joining clients send and receive, once."""
-        f, clients = self._joiner, len(self.fold.scored_clients.clients)
+        f, clients = self._joiner, len(self.fold.scored_examples.clients)
         assert f is not None and self.fold.scheme is not None
         f.channel.send("down", f.everyone, f.x0.expand(clients, -1))
         traffic = f.channel.close_round()
         if self.fold.scheme.join == "raw":
-            assert isinstance(self.fold.scored_clients, Dataset)
-            sent_bytes = np.array(raw_bytes(self.fold.scored_clients))
+            assert isinstance(self.fold.scored_examples, Dataset)
+            sent_bytes = np.array(raw_bytes(self.fold.scored_examples))
             return traffic | {"bytes_up": sent_bytes, "extras_up": sent_bytes}
         return traffic
 
@@ -199,7 +197,7 @@ class FoldTraining:
 
     def _joined_models(self, method: Method) -> tuple[Tensor, Tensor]:
         """Models (n, P) of the clients that join: after their own steps, and as received: the mean,
-        if the server has a model for each member."""
+        if the server has a model for each client."""
         f = self._joiner
         assert f is not None
         models = self.federation.global_models

@@ -32,10 +32,10 @@ class Recorder:
     """The table of `Evaluation.errors` after the last round."""
 
     @classmethod
-    def for_clients(cls, dataset: Examples, federation: FederationSettings) -> Self:
+    def for_clients(cls, dataset: Examples, settings: FederationSettings) -> Self:
         """An empty recorder for the clients of a dataset."""
         windows = [len(dataset.starts(i, "train")) for i in range(len(dataset.clients))]
-        return cls(dataset.clients, federation.batch_size / np.array(windows, dtype=np.float64))
+        return cls(dataset.clients, settings.batch_size / np.array(windows, dtype=np.float64))
 
     @classmethod
     def concatenate(cls, recorders: Sequence[Self]) -> Self:
@@ -86,9 +86,9 @@ class Recorder:
             timed = {"seconds": times.busy[exchanging_clients], "round_seconds": times.round}
         self.tables.append(pd.DataFrame(columns | client_traffic | timed))
 
-    def record_member_steps(self, t: int, steps: NDArray[np.float64], traffic: Traffic) -> None:
-        """Add a row with the steps that the members of a federation took in round `t`, if its
-        models are scored on other clients; `model_scores` leaves it out."""
+    def record_steps_of_others(self, t: int, steps: NDArray[np.float64], traffic: Traffic) -> None:
+        """Add a row with the steps that clients took in round `t` whose models are scored on
+        others; `model_scores` leaves it out."""
         columns = {"round": t, "client": "", "split": "members", "model": "", "loss": np.nan}
         # All columns of the other rows, so that these keep their types in a checkpoint.
         columns |= {"steps": float(steps.sum()), "epochs": 0.0}
@@ -136,7 +136,7 @@ class Recorder:
 
     @property
     def steps(self) -> float:
-        """Local steps of all clients so far, and of the members whose models others receive."""
+        """Local steps of all clients so far, and of those whose models others receive."""
         return float(sum(table["steps"].sum() for table in self.tables if "steps" in table))
 
     def model_scores(self, model: ModelKind) -> pd.DataFrame:

@@ -97,9 +97,9 @@ def train(
     for equal_cells in cells_by_settings.values():
         trials = [trial for trial in all_trials if trial.cells is equal_cells]
         ends = {
-            (t.candidate.tuned_values, t.last_round): t
-            for t in final_trials
-            if t.cells is equal_cells
+            (trial.candidate.tuned_values, trial.last_round): trial
+            for trial in final_trials
+            if trial.cells is equal_cells
         }
         chosen_trials = {
             model: ends[choice.tuned_values, choice.rounds]
@@ -228,12 +228,14 @@ class _Training:
         for end in sorted({trial.last_round for trial in self.trials}):
             self.running = [trial for trial in self.trials if trial.last_round >= end]
             if after < end:
-                federations = [fold_training.federation for fold_training in self._running_folds]
+                federations = [
+                    fold_training.federation for fold_training in self._running_trainings
+                ]
                 run_rounds(federations, self.setup.engine, range(after + 1, end + 1), self._report)
                 after = end
 
     @property
-    def _running_folds(self) -> list[FoldTraining]:
+    def _running_trainings(self) -> list[FoldTraining]:
         """The folds that train, each once."""
         return list(
             dict.fromkeys(
@@ -271,7 +273,7 @@ class _Training:
 
     def _report(self, finished_rounds: list[Round]) -> None:
         """Record a finished round, and save it if that is due."""
-        rounds = dict(zip(self._running_folds, finished_rounds, strict=True))
+        rounds = dict(zip(self._running_trainings, finished_rounds, strict=True))
         for trial in self.running:
             for fold_training, recorder in zip(trial.fold_trainings, trial.recorders, strict=True):
                 self._record(trial, fold_training, recorder, rounds[fold_training])
@@ -311,7 +313,7 @@ class _Training:
                 finished_round.times if takes_time(self.settings.simulation) else None,
             )
         else:
-            recorder.record_member_steps(t, finished_round.local_steps, traffic)
+            recorder.record_steps_of_others(t, finished_round.local_steps, traffic)
             traffic = training.join_traffic if evaluation is not None else traffic
             if evaluation is not None and scored_as == last:
                 recorder.record_joining(last, traffic)

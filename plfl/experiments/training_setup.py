@@ -115,8 +115,8 @@ def federation_of(
     client_data: ClientData,
     size: int | None = None,
 ) -> Federation:
-    """A cell of the study before its first round, trained with the rates of a candidate. `size`:
-    the number of its clients, if only some are here."""
+    """A cell of the study before its first round, with the algorithms of a candidate. `size`: the
+    number of its clients, if only some are here."""
     mask = network.layout.mask(study.plan.schemes.patterns[cell.sharing])
     start = study.federation.start
     return Federation(

@@ -34,7 +34,7 @@ class Trial:
     """A key that is the same for all seeds of these cells."""
     candidate: Candidate
     fold_trainings: list[FoldTraining]
-    """The folds of the cells. Trials whose rounds are the same share these objects."""
+    """The trainings of the folds of the cells. Trials with the same rounds share these objects."""
     recorders: list[Recorder]
     """One recorder for each fold."""
     last_round: int
@@ -61,7 +61,7 @@ class Trial:
     def models(self) -> Models:
         """The models of all clients, as they are written to files for `plfl forecast`."""
         models = [fold_training.models(self.method) for fold_training in self.fold_trainings]
-        order = [fold_training.fold.numbers for fold_training in self.fold_trainings]
+        order = [fold_training.fold.client_indices for fold_training in self.fold_trainings]
         if len(models) == 1:
             return models[0]
         place = np.argsort(np.concatenate([numbers for numbers in order if numbers is not None]))

@@ -67,7 +67,7 @@ class OtherMachines(NamedTuple):
 
     place: int
     """The place of the machine among those of the clients."""
-    number: int
+    client_count: int
     """Number of all clients."""
     clients: Tensor
     """Those whose messages pass this machine (n,)."""
@@ -248,7 +248,7 @@ class Channel:
     def count_exchanging(self, clients: Sequence[int]) -> int:
         """How many clients exchange messages while `clients` do, those on other machines
         included."""
-        return len(clients) if self.other_machines is None else self.other_machines.number
+        return len(clients) if self.other_machines is None else self.other_machines.client_count
 
     def crowd_numbers(self, clients: Sequence[int]) -> tuple[int, ...]:
         """The numbers of those who exchange messages while `clients` do, those on other machines

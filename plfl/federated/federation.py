@@ -269,8 +269,8 @@ class Federation:
 
     @property
     def client_weights(self) -> Tensor:
-        """Weights (N,) of all clients in a masked sum over them; they need not sum to one. NaN: a
-        deployed server does not know how many windows a client has that has never joined."""
+        """Weights (N,) of all clients, which need not sum to one. NaN: a deployed server does not
+        know how many windows a client has that has never joined."""
         windows = self.client_data.window_counts
         return windows if self.settings.weighting == "samples" else torch.ones_like(windows)
 

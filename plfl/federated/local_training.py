@@ -47,7 +47,7 @@ class Cohort:
         self.steps = steps.to(clients.device).expand(len(clients)) - instructions.skip
         self.most_steps = int(self.steps.max())
         self.objective = data.task.objective(data.settings.loss, instructions.term)
-        # What the clients have after their steps, filled in part by part.
+        # What the clients have after their steps, filled in slice by slice.
         width = (len(clients), f.channel.shared_count if are_staying else 0)
         self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         self.update = f.initial.new_empty(width)
@@ -351,7 +351,7 @@ def _blocks(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[list[_CohortS
 
 
 def _train(cohort_slices: list[_CohortSlice], engine: Engine) -> None:
-    """Train the models of some parts as one stack."""
+    """Train the models of some slices as one stack."""
     if cohort_slices[0].cohort.instructions.routine is not None:
         cohort_slices[0].run(engine)
         return

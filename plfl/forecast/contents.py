@@ -58,7 +58,7 @@ class ModelFileHeader(BaseModel):
     interval: Annotated[int, Field(gt=0)]
     """Minutes between readings."""
     clients: dict[str, dict[str, Any]]
-    """The results of `Scaling.as_record` by name, in the order of the rows."""
+    """The results of `Scaling.as_json` by name, in the order of the rows."""
     widths: dict[ModelKind, list[Any]] = {}
     """The widths of the clients' intervals by model, as nested lists, if the task has widths."""
 
@@ -148,6 +148,6 @@ class Contents:
             "model": self.study.model.settings,
             "columns": self.columns,
             "interval": self.interval,
-            "clients": {name: scaling.as_record() for name, scaling in self.scalings.items()},
+            "clients": {name: scaling.as_json() for name, scaling in self.scalings.items()},
             "widths": {str(model): rows.tolist() for model, rows in self.widths.items()},
         }

@@ -35,7 +35,7 @@ class KeptModels:
     results: Path
 
     @cached_property
-    def place(self) -> Path:
+    def tables_folder(self) -> Path:
         """The results folder with the models: that of the latest origin, if origins are the only
         axis of the study; otherwise its own. ResultsError: only the variants have models."""
         places = read_facts(self.results).get("variants") or {}
@@ -52,12 +52,12 @@ class KeptModels:
 
     @cached_property
     def tables(self) -> Tables:
-        return Tables(self.place)
+        return Tables(self.tables_folder)
 
     @property
     def folder(self) -> Path:
         """The folder of the models."""
-        return self.place / "models"
+        return self.tables_folder / "models"
 
     @cached_property
     def index(self) -> pd.DataFrame:

@@ -64,8 +64,8 @@ class KnownReadings:
         tables: dict[str, pd.DataFrame] = {}
         column_names = self.models.any_model.reading_columns
         for state in self.models.index["state"].unique():
-            folders = [self.models.place, self.models.place.parent]  # a variant's may be one above
-            files = [folder / "data" / f"{state}.npz" for folder in folders]
+            folder = self.models.tables_folder  # a variant's data may be one above
+            files = [place / "data" / f"{state}.npz" for place in (folder, folder.parent)]
             file = next(filter(Path.is_file, files), files[0])
             if not file.is_file():
                 raise ResultsError(

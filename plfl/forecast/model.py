@@ -627,8 +627,7 @@ def _check_file_parts(path: str, arrays: Arrays, header: ModelFileHeader) -> For
             )
         )
     scalings = {
-        name: Scaling.from_record(**stored_scaling)
-        for name, stored_scaling in header.clients.items()
+        name: Scaling.from_json(**stored_scaling) for name, stored_scaling in header.clients.items()
     }
     widths = {name: np.array(rows, float) for name, rows in header.widths.items()}
     width = study.plan.window_shape.inputs

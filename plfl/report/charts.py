@@ -356,7 +356,7 @@ def forecasts(variant: Variant, cell: Cell, baseline: str | None) -> pd.DataFram
     column_names = ["client", "stamp", "persistence", "truth", "local", *columns]
     week = tables.forecasts(column_names, **asdict(cell))
     for part, clients in (
-        use.clients_by_contender if (use := contender_in_use(variant, cell.state)) else ()
+        use.contenders_with_clients if (use := contender_in_use(variant, cell.state)) else ()
     ):
         place, is_meant = ["client", "stamp"], week["client"].isin(clients)
         if part.forecaster.is_baseline:

@@ -238,7 +238,7 @@ def write(results: Path, figures: Path, page: Path) -> None:
     overview = Overview(results)
     study = overview.study
     with refuse_contradictions(results):
-        answer_text, places_text = _answer(overview), describe_places(overview)
+        federation_answer, place_sentences = _answer(overview), describe_places(overview)
         write_page(
             page,
             "overview.html.jinja",
@@ -253,8 +253,8 @@ def write(results: Path, figures: Path, page: Path) -> None:
             },
             compared=plot_comparisons(study, overview.comparisons),
             note=undecidable(study),
-            places=places_text,
-            answer=answer_text,
+            place_sentences=place_sentences,
+            answer=federation_answer,
             one=study.client_word,
             keeps_models=True,
             found=list(describe_axes(overview)),
@@ -270,7 +270,11 @@ def write(results: Path, figures: Path, page: Path) -> None:
                 name: (link(results / name, page), text) for name, text in OVERVIEW_FILES.items()
             },
         )
-    if text := answer_text.summary if answer_text else " ".join(places_text).strip():
+    if (
+        text := federation_answer.summary
+        if federation_answer
+        else " ".join(place_sentences).strip()
+    ):
         tell_answer(text)
 
 

@@ -274,8 +274,8 @@ class Mixture(Contender):
     is_mixture = True
 
     @property
-    def clients_by_contender(self) -> list[tuple[Contender, list[str]]]:
-        """Its forecasters with the clients of each."""
+    def contenders_with_clients(self) -> list[tuple[Contender, list[str]]]:
+        """Its contenders with the clients of each."""
         name = self.forecaster.combination.sharing
         clients_of: dict[Combination, list[str]] = {}
         assignments = self.variant.assignments[name, self.state]
@@ -289,8 +289,8 @@ class Mixture(Contender):
 
     @property
     def contenders(self) -> list[Contender]:
-        """Its forecasters."""
-        return [contender for contender, _ in self.clients_by_contender]
+        """Its contenders."""
+        return [contender for contender, _ in self.contenders_with_clients]
 
     @property
     def label(self) -> str:
@@ -299,14 +299,14 @@ class Mixture(Contender):
     @property
     def labels(self) -> list[str]:
         return [
-            contender.label for contender, clients in self.clients_by_contender for _ in clients
+            contender.label for contender, clients in self.contenders_with_clients for _ in clients
         ]
 
     @property
     def label_with_name(self) -> str:
         labels = [
             contender.label_with_name
-            for contender, clients in self.clients_by_contender
+            for contender, clients in self.contenders_with_clients
             for _ in clients
         ]
         return words.word_mixture(labels, self.study.client_word)
@@ -363,7 +363,7 @@ class Mixture(Contender):
         return pd.concat(
             [
                 contender.by_client(score)[clients]
-                for contender, clients in self.clients_by_contender
+                for contender, clients in self.contenders_with_clients
             ]
         )
 

@@ -342,7 +342,7 @@ def test_origins_are_an_axis() -> None:
         Study.parse({"grid": {"data.origins": ["2018-04-01"]}}, "twice")
 
 
-def test_a_state_is_divided_into_number_federations_a_size() -> None:
+def test_a_state_is_divided_into_federations_of_a_size() -> None:
     names = [f"m{i}" for i in range(14)]
     found = number_federations(names, 4)
     assert sorted(np.bincount(found)) == [3, 3, 4, 4]

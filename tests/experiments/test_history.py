@@ -275,7 +275,7 @@ def test_federations_of_a_size_do_not_hear_of_each_other() -> None:
     data, results = trained(own_study)
     (found,) = results.values()
     assert found.models is not None
-    for some in data.federations():
+    for some in data.clients_of_federations():
         alone = plain(own_study, data.refit().select(some), 6, [1], "P1")[0]
         names = data.clients[some].tolist()
         assert alone.models is not None

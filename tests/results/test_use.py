@@ -66,7 +66,7 @@ def test_bytes_are_counted_by_direction(tables: Tables) -> None:
             contender = contender_of(variant, forecaster)
             total = {"bytes_down": 0.0, "bytes_up": 0.0}
             for member, _ in (
-                contender.clients_by_contender if sharing == IN_USE else [(contender, [])]
+                contender.contenders_with_clients if sharing == IN_USE else [(contender, [])]
             ):
                 name = member.forecaster.combination._asdict()
                 if member.forecaster.is_baseline:
@@ -109,7 +109,7 @@ def mixed(tmp_path: Path) -> Variant:
 def test_messages_that_two_forecasters_in_use_need_are_sent_once(mixed: Variant) -> None:
     use, _ = contenders_in_use(mixed, "CA")
     sent = mixed.tables.baseline_scores["bytes"]["CA"]
-    assert len(use.clients_by_contender) == 2
+    assert len(use.contenders_with_clients) == 2
     assert sent["combined_received"] == sent["lightgbm_federated"] == use.bytes_up > 0
 
 

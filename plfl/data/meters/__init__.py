@@ -148,7 +148,7 @@ def read_files(
     returned or said.
     """
     paths = list(paths)
-    exports, meters = _read_of_client(paths, meters, client, by_file, keeps_steps, last_known)
+    exports, meters = _read_new_exports(paths, meters, client, by_file, keeps_steps, last_known)
     left_out = [name for name in exports.names if name not in exports.meters]
     client_of = client_names(exports.names)
     exports.leave_out([name for name, own_client in client_of.items() if own_client in apart])
@@ -181,7 +181,7 @@ def read_files(
     return client_series, problems
 
 
-def _read_of_client(
+def _read_new_exports(
     paths: Sequence[Path],
     meters: Meters,
     client: str | None,

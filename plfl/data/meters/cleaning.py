@@ -215,7 +215,7 @@ def clean(
         DataError: the readings are ambiguous; the message names the line and the key to set.
     """
     changes = sum((piece.changes.get(name, Counter()) for piece in pieces), Counter[str]())
-    place = _MeterRows(name, pieces)
+    meter_rows = _MeterRows(name, pieces)
     parts = [rows_in_utc(piece, name, zone, keys, changes) for piece in pieces]
     order = _order_of_files(pieces, parts)
     rows = pd.concat([parts[number].assign(_piece=number) for number in order])
@@ -223,16 +223,16 @@ def clean(
     if not is_inside.all():
         changes["outside since and until"] += int((~is_inside).sum())
         rows = rows[is_inside]
-    rows = _rows_in_order(place, rows, keys, changes)
+    rows = _rows_in_order(meter_rows, rows, keys, changes)
     fewest = 1 if may_be_lone and keys.step_of(name) else 2
     if rows["_load"].count() < fewest:
         meter_place = Place(pieces[0].table.path, meter=name)
-        raise DataError(Problem(meter_place, TOO_FEW, place.leave_out, name, TOO_FEW))
+        raise DataError(Problem(meter_place, TOO_FEW, meter_rows.leave_out, name, TOO_FEW))
     has_inputs = weather is not None or len(pieces[0].inputs.columns) > 0
     if keeps_steps and not has_inputs and (step := keys.summed_step_of(name)):
         usual = _step_between(rows[rows["_load"].notna()], step, interval)
         interval = step if usual == step else interval
-    return _Readings(place, rows, zone, keys, interval, changes).meter(weather, fewest)
+    return _Readings(meter_rows, rows, zone, keys, interval, changes).meter(weather, fewest)
 
 
 class Cleaner:
@@ -438,12 +438,12 @@ def _instant(local: str, zone: ZoneInfo, is_first: bool) -> pd.Timestamp:
 
 
 def _rows_in_order(
-    place: _MeterRows, rows: pd.DataFrame, keys: Meters, changes: Counter[str]
+    meter_rows: _MeterRows, rows: pd.DataFrame, keys: Meters, changes: Counter[str]
 ) -> pd.DataFrame:
     """The rows in order of time, one for each time."""
     if not rows.index.is_monotonic_increasing:
-        if len(place.pieces) == 1:
-            _refuse_exchanged_dates(place, rows)
+        if len(meter_rows.pieces) == 1:
+            _refuse_exchanged_dates(meter_rows, rows)
             changes["sorted"] += len(rows)
         rows = rows.iloc[np.argsort(rows.index, kind="stable")]
     if rows.index.is_unique:
@@ -453,7 +453,7 @@ def _rows_in_order(
     is_different = (loads.transform("max") > loads.transform("min")).to_numpy()
     times = rows.index[is_different].nunique()
     if times and keys.duplicates is None:
-        raise _ambiguity(place, rows, int(is_different.argmax()), times)
+        raise _ambiguity(meter_rows, rows, int(is_different.argmax()), times)
     rule = keys.duplicates or "first"
     single = loads.agg(rule)
     equal_times = rows.index[~is_different & rows["_load"].notna().to_numpy()]
@@ -463,7 +463,7 @@ def _rows_in_order(
     return rows.assign(_load=single)
 
 
-def _refuse_exchanged_dates(place: _MeterRows, rows: pd.DataFrame) -> None:
+def _refuse_exchanged_dates(meter_rows: _MeterRows, rows: pd.DataFrame) -> None:
     """Refuse rows of which days up to the twelfth have day and month exchanged, as a program writes
     them that guesses the order of each date by itself: with these exchanged again, all rows are in
     order."""
@@ -479,43 +479,43 @@ def _refuse_exchanged_dates(place: _MeterRows, rows: pd.DataFrame) -> None:
     is_exchangeable = (walls.day <= 12) & (walls.day != walls.month)
     text = "day and month of its stamps are exchanged up to the twelfth of a month"
     problem = Problem(
-        place.line(rows, int(going_back[0]) + 1),
+        meter_rows.line(rows, int(going_back[0]) + 1),
         f"{text} ({count_in_words(int(is_exchangeable.sum()), 'such reading')})",
         "exchange them again, or export the file with dates as in 2024-12-31; the rows are in the "
         "right order",
-        place.name,
+        meter_rows.name,
         text,
     )
     raise DataError(problem)
 
 
-def _ambiguity(place: _MeterRows, rows: pd.DataFrame, row: int, times: int) -> DataError:
+def _ambiguity(meter_rows: _MeterRows, rows: pd.DataFrame, row: int, times: int) -> DataError:
     """The error about different readings for the same times, of which `row` is the first."""
     if are_two_registers(rows["_load"].dropna().to_numpy()):
-        return _mixed_registers(place, rows)
+        return _mixed_registers(meter_rows, rows)
     wall, clock = rows["_wall"].iloc[row], ""
-    if place.piece(rows, row).times.offset is None and may_be_clock_change(wall):
+    if meter_rows.piece(rows, row).times.offset is None and may_be_clock_change(wall):
         key = Key("data.meters.timezone")
         clock = f"; if the meter has daylight saving time, set {key} to its place"
     problem = Problem(
-        place.line(rows, row + 1),
-        f"differs from {place.line(rows, row)} for the same time, {wall} "
+        meter_rows.line(rows, row + 1),
+        f"differs from {meter_rows.line(rows, row)} for the same time, {wall} "
         f"({count_in_words(times, 'such time')})",
         f"choose {Key('data.meters.duplicates', 'first')}, last or mean{clock}; if several columns "
         f"or files are mixed up, set {Key('data.meters.columns.load')}",
-        place.name,
+        meter_rows.name,
         kind=REPEATED_HOUR if clock else "different readings for the same time",
     )
     return DataError(problem)
 
 
-def _mixed_registers(place: _MeterRows, rows: pd.DataFrame) -> DataError:
+def _mixed_registers(meter_rows: _MeterRows, rows: pd.DataFrame) -> DataError:
     text = "the readings are those of two registers in turns"
     remedy = (
         "write each into a column of its own, or name the column that tells them apart in "
         f"{Key('data.meters.columns.meter')}"
     )
-    return place.refusal(rows, 0, text, text, remedy)
+    return meter_rows.refusal(rows, 0, text, text, remedy)
 
 
 def usual_step(index: pd.DatetimeIndex) -> float | None:
@@ -579,7 +579,7 @@ class _Readings:
 
     def __init__(
         self,
-        place: _MeterRows,
+        meter_rows: _MeterRows,
         rows: pd.DataFrame,
         zone: ZoneInfo,
         keys: Meters,
@@ -588,13 +588,14 @@ class _Readings:
     ):
         """Find out the interval of the readings in `rows`, which are in order of time; unusable
         ones are refused. `interval`: see `clean`. What changes is counted in `changes`."""
-        self.place, self.rows, self.zone, self.keys, self.changes = place, rows, zone, keys, changes
+        self.meter_rows, self.rows, self.zone = meter_rows, rows, zone
+        self.keys, self.changes = keys, changes
         self.standard = standard_offset(zone)
         if keys.cumulative and (minutes := _minutes_for_irregular(rows, interval)):
             self.rows = rows = self._on_grid(rows, minutes)
         self.known_rows = rows[rows["_load"].notna()]
         self.raw = self._interval(
-            _step_between(self.known_rows, keys.step_of(place.name), interval)
+            _step_between(self.known_rows, keys.step_of(meter_rows.name), interval)
         )
         lengths = [minutes for minutes in SERIES_MINUTES if minutes % self.raw == 0]
         self.target = interval or next(iter(lengths), self.raw)
@@ -603,11 +604,11 @@ class _Readings:
             text += f" and do not make intervals of {interval}" if interval else ""
             remedy = (
                 f"set {Key('data.meters.interval', ' or '.join(map(str, lengths)))}; "
-                f"or {place.leave_out}"
+                f"or {meter_rows.leave_out}"
                 if lengths
-                else f"{place.leave_out}, or {_EXPORT_AGAIN}"
+                else f"{meter_rows.leave_out}, or {_EXPORT_AGAIN}"
             )
-            raise place.refusal(self.known_rows, 0, OTHER_INTERVAL, text, remedy)
+            raise meter_rows.refusal(self.known_rows, 0, OTHER_INTERVAL, text, remedy)
         self._check_steps()
         if keys.stamp == "start":
             length = pd.Timedelta(minutes=self.raw)
@@ -618,12 +619,12 @@ class _Readings:
     def _interval(self, step: float) -> int:
         """The step between readings in minutes, unless it is unusual."""
         if step == MINUTES_PER_DAY:
-            raise refusal_of_days(self.place.line(self.known_rows, 0), self.place.name)
+            raise refusal_of_days(self.meter_rows.line(self.known_rows, 0), self.meter_rows.name)
         if step > max(SERIES_MINUTES) or step != round(step):
             text = f"its readings are {step:g} minutes apart"
-            remedy = f"{self.place.leave_out}, or {_EXPORT_AGAIN}"
+            remedy = f"{self.meter_rows.leave_out}, or {_EXPORT_AGAIN}"
             kind = "readings in an unusual interval"
-            raise self.place.refusal(self.known_rows, 0, kind, text, remedy)
+            raise self.meter_rows.refusal(self.known_rows, 0, kind, text, remedy)
         return round(step)
 
     def _on_grid(self, rows: pd.DataFrame, length: int) -> pd.DataFrame:
@@ -649,7 +650,7 @@ class _Readings:
 
     def _check_grid(self, is_summed: bool) -> None:
         """Refuse readings whose ends are not on a regular grid of the standard time."""
-        place, rows, step = self.place, self.known_rows, self.raw
+        meter_rows, rows, step = self.meter_rows, self.known_rows, self.raw
         ends = _seconds(pd.DatetimeIndex(rows.index) + self.standard) / 60
         values, counts = np.unique(ends % step, return_counts=True)
         phase = values[counts.argmax()]
@@ -661,8 +662,8 @@ class _Readings:
             kind = f"off the grid of {step:g} minutes"
             line_count = count_in_words(int(is_off.sum()), "such line")
             text = f"{rows['_wall'].iloc[row]} is {kind} ({line_count})"
-            remedy = f"round or remove the stamps, or {place.leave_out}"
-            raise place.refusal(rows, row, kind, text, remedy)
+            remedy = f"round or remove the stamps, or {meter_rows.leave_out}"
+            raise meter_rows.refusal(rows, row, kind, text, remedy)
 
     def _check_steps(self) -> None:
         """Refuse loads whose interval changes. A longer step than the usual one spans missing
@@ -688,9 +689,9 @@ class _Readings:
                 )
                 remedy = (
                     f"choose one part with {Key('data.meters.since')} or "
-                    f"{Key('data.meters.until')}, or {self.place.leave_out}"
+                    f"{Key('data.meters.until')}, or {self.meter_rows.leave_out}"
                 )
-                raise self.place.refusal(self.known_rows, row, kind, text, remedy)
+                raise self.meter_rows.refusal(self.known_rows, row, kind, text, remedy)
         is_doubtful = (excess > 1) & np.isin(steps, SERIES_MINUTES) & self.keys.drop_gap_sums
         change = "readings beside a gap that may hold its energy, left out"
         self.changes[change] += int(is_doubtful.sum())
@@ -700,13 +701,13 @@ class _Readings:
     def meter(self, weather: pd.DataFrame | None, fewest: int = 2) -> Meter:
         """The cleaned meter, with the inputs that are joined to it; refused with fewer than
         `fewest` loads."""
-        place, changes = self.place, self.changes
+        meter_rows, changes = self.meter_rows, self.changes
         self._note_doubts()
         self._refuse_registers()
         load = self._load()
         positions = np.flatnonzero(load.notna())
         if len(positions) < fewest:
-            raise place.refusal(self.known_rows, 0, TOO_FEW, TOO_FEW, place.leave_out)
+            raise meter_rows.refusal(self.known_rows, 0, TOO_FEW, TOO_FEW, meter_rows.leave_out)
         length, load = len(load), load.iloc[positions[0] : positions[-1] + 1].rename("load")
         changes["missing at the beginning or end"] += length - len(load)
         changes[_DIFFERENCES] += len(load) * self.keys.cumulative
@@ -747,11 +748,11 @@ class _Readings:
 
     def _note_doubts(self) -> None:
         """Note clocks, units and ends of intervals that may be understood wrongly."""
-        place, keys, changes = self.place, self.keys, self.changes
+        meter_rows, keys, changes = self.meter_rows, self.keys, self.changes
         walls = pd.DatetimeIndex(self.rows["_wall"])
         steps = np.diff(_seconds(pd.DatetimeIndex(self.rows.index))) / 60
         for row in map(int, np.flatnonzero(steps == self.raw + 60) + 1):
-            is_local = place.piece(self.rows, row).times.offset is None
+            is_local = meter_rows.piece(self.rows, row).times.offset is None
             ends = pd.DatetimeIndex(self.rows.index[[row - 1, row]]) - pd.Timedelta(minutes=1)
             offset, next_offset = (end.utcoffset() for end in ends.tz_convert(self.zone))
             is_clock_change = offset != next_offset
@@ -759,8 +760,8 @@ class _Readings:
                 changes[
                     f"gaps of an hour on a Sunday (is {Key('data.meters.timezone')} right?)"
                 ] += 1
-        for piece in place.pieces:
-            stated_unit = piece.table.unit_of(piece.columns[place.name])
+        for piece in meter_rows.pieces:
+            stated_unit = piece.table.unit_of(piece.columns[meter_rows.name])
             if stated_unit not in (None, keys.unit):
                 change = f"readings in {stated_unit} by their header, but read as {keys.unit}"
                 changes[f"{change} (is {Key('data.meters.unit')} right?)"] += len(piece.readings)
@@ -780,7 +781,7 @@ class _Readings:
             return
         is_one = is_register(readings)
         if not is_one and are_two_registers(readings.dropna().to_numpy()):
-            raise _mixed_registers(self.place, self.known_rows)
+            raise _mixed_registers(self.meter_rows, self.known_rows)
         if "cumulative" in self.keys.model_fields_set and not is_one:
             self._refuse_steps_back(readings)
         if is_one and is_asked:
@@ -789,9 +790,9 @@ class _Readings:
             register = Key("data.meters.cumulative", "true")
             remedy = (
                 f"set {register}, or {Key('data.meters.cumulative', 'false')} if they are loads"
-                f", or {self.place.leave_out} beside meters with loads"
+                f", or {self.meter_rows.leave_out} beside meters with loads"
             )
-            raise self.place.refusal(self.known_rows, 0, text, text, remedy, register)
+            raise self.meter_rows.refusal(self.known_rows, 0, text, text, remedy, register)
 
     def _refuse_steps_back(self, readings: pd.Series) -> None:
         """Refuse totals of a register that decrease as often as powers do, and not at resets."""
@@ -802,9 +803,9 @@ class _Readings:
         if is_back.sum() > _OFTEN_BACK * np.count_nonzero(changes) and is_reset.mean() < 0.5:
             kind = "no register, as its readings often decrease"
             text = f"{kind} ({count_in_words(int(is_back.sum()), 'time')})"
-            key = Key("data.meters.leave_out", flow([self.place.name]))
+            key = Key("data.meters.leave_out", flow([self.meter_rows.name]))
             remedy = f"set {key}, or read loads and registers in studies of their own"
-            raise self.place.refusal(
+            raise self.meter_rows.refusal(
                 self.known_rows, int(is_back.argmax()), kind, text, remedy, key
             )
 
@@ -876,7 +877,7 @@ class _Readings:
         The last weather holds for up to `max_gap` minutes, so that the newest loads are not lost.
         An input without values is refused if it `is_needed`.
         """
-        roles = list(self.place.pieces[0].inputs)
+        roles = list(self.meter_rows.pieces[0].inputs)
         if weather is None and not roles:
             return pd.DataFrame(index=index, columns=self.rows.columns[:0])
         inputs = self.rows[roles]
@@ -897,10 +898,10 @@ class _Readings:
         if empty := [str(role) for role in filled if filled[role].isna().all()]:
             times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
             kind = f"{Key('data.meters.weather')} has no {', '.join(empty)}"
-            meter_place = Place(self.place.pieces[0].table.path, meter=self.place.name)
-            remedy = f"give the weather of that time, or {self.place.leave_out}"
+            meter_place = Place(self.meter_rows.pieces[0].table.path, meter=self.meter_rows.name)
+            remedy = f"give the weather of that time, or {self.meter_rows.leave_out}"
             text = f"{kind} from {times}"
-            raise DataError(Problem(meter_place, text, remedy, self.place.name, kind))
+            raise DataError(Problem(meter_place, text, remedy, self.meter_rows.name, kind))
         for column, role in enumerate(filled):
             last = int(np.flatnonzero(filled[role].notna())[-1])
             if (len(filled) - 1 - last) * self.target <= self.keys.max_gap:
@@ -909,7 +910,7 @@ class _Readings:
 
     def _check_values(self, load: pd.Series) -> None:
         """Refuse negative loads, and those that never change."""
-        place, values, readings = self.place, load.to_numpy(), self.known_rows["_load"]
+        meter_rows, values, readings = self.meter_rows, load.to_numpy(), self.known_rows["_load"]
         is_negative = values < 0
         if is_negative.any() and not self.keys.allow_negative:
             end = load.index[is_negative][0]
@@ -920,13 +921,15 @@ class _Readings:
             text = f"{count_in_words(int(is_negative.sum()), 'negative value')}, first {value}"
             is_mark = readings[readings < 0].nunique() <= _MOST_MARKS
             remedy = f"set {Key('data.meters.allow_negative', 'true')}" + (
-                f", {Key('data.meters.missing', f'[{value}]')}, or {place.leave_out}"
+                f", {Key('data.meters.missing', f'[{value}]')}, or {meter_rows.leave_out}"
                 if is_mark
                 else " if they are what is fed in, name a column of the import or of the use in "
-                f"{Key('data.meters.columns.load')}, or {place.leave_out}"
+                f"{Key('data.meters.columns.load')}, or {meter_rows.leave_out}"
             )
-            raise place.refusal(self.known_rows, row, "negative values", text, remedy)
+            raise meter_rows.refusal(self.known_rows, row, "negative values", text, remedy)
         is_constant = np.nanmin(values) == np.nanmax(values)
         if is_constant and len(values) * self.target >= CONSTANT_FROM:
             text = f"all values are {np.nanmin(values):g} kWh"
-            raise place.refusal(self.known_rows, 0, "constant values", text, place.leave_out)
+            raise meter_rows.refusal(
+                self.known_rows, 0, "constant values", text, meter_rows.leave_out
+            )

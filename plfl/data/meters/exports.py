@@ -194,16 +194,16 @@ def read_exports(
     files = list(paths)
     plain = meters.model_copy(update={"cumulative": meters.cumulative} if is_settled else {})
     pieces: dict[str, list[Piece]] = {}
-    readings = _readings(
+    export_files = _read_export_files(
         files, meters, plain, names, progress, exports, are_of_one, is_settled, clients
     )
-    counts = Counter(name for reading in readings for name in {*reading.file.names})
-    for reading in readings:
-        with collect_problems(exports.problems, reading.label):
-            file = reading.file
-            if reading.name_by_file and counts[file.names[0]] == 1:
-                file = reading.name_by_file()
-            _add_pieces(exports, pieces, reading, file, meters)
+    counts = Counter(name for export_file in export_files for name in {*export_file.file.names})
+    for export_file in export_files:
+        with collect_problems(exports.problems, export_file.label):
+            file = export_file.file
+            if export_file.name_by_file and counts[file.names[0]] == 1:
+                file = export_file.name_by_file()
+            _add_pieces(exports, pieces, export_file, file, meters)
     if pieces:
         _leave_out_others(exports)
     undecided_names = [] if largest is None else _settle(exports, pieces, largest)
@@ -238,7 +238,7 @@ class _ExportFile:
     """Reads it again, so that its lone meter has the name of the file; None: it has, or several."""
 
 
-def _readings(
+def _read_export_files(
     files: Sequence[Path],
     meters: Meters,
     plain: Meters,
@@ -252,7 +252,7 @@ def _readings(
     """All files, as far as they can be read. What is wrong with them is added to `exports`.
     `plain`: the keys of files in no known format.
     """
-    readings: list[_ExportFile] = []
+    export_files: list[_ExportFile] = []
     is_joined = names is None and meters.join_files
     undated_names = names_without_dates(files) if is_joined else {}
     counts = Counter(map(client_name, files))
@@ -281,7 +281,7 @@ def _readings(
                 is_named_by_rows &= recognised_file.form.meters.is_unique
                 file = name_by_file(has_name_of_rows=is_named_by_rows)
                 is_alone = len(file.names) == 1 and file.form.meters.column and not is_settled
-                readings.append(
+                export_files.append(
                     _ExportFile(
                         name_of_file,
                         raw.path,
@@ -290,13 +290,13 @@ def _readings(
                         name_by_file if is_named_by_rows and is_alone else None,
                     )
                 )
-    return readings
+    return export_files
 
 
 def _add_pieces(
     exports: Exports,
     pieces: dict[str, list[Piece]],
-    reading: _ExportFile,
+    export_file: _ExportFile,
     file: FileReading,
     meters: Meters,
 ) -> None:
@@ -304,20 +304,22 @@ def _add_pieces(
     exports.names += file.names
     exports.registers += file.registers
     unzoned = list(file.pieces) if file.needs_place else None
-    exports.forms[reading.path] = FileForm(file.words, file.form, reading.format_name, unzoned)
+    exports.forms[export_file.path] = FileForm(
+        file.words, file.form, export_file.format_name, unzoned
+    )
     if not meters.join_files:
-        _check_unique(reading.path, file, pieces)
+        _check_unique(export_file.path, file, pieces)
     for name, piece in file.pieces.items():
         if not _are_alike(exports.keys.setdefault(name, file.keys), file.keys):
             raise data_error(
-                reading.path,
+                export_file.path,
                 f"{name} has another unit, or other stamps, than in {exports.files[name]}",
                 "rename the file, or make them equal",
             )
         if piece.times.contradict(zone_named(file.keys.timezone_of(name))):
             exports.contradictory.append(name)
         pieces.setdefault(name, []).append(piece)
-        exports.files.setdefault(name, reading.path)
+        exports.files.setdefault(name, export_file.path)
 
 
 def _leave_out_others(exports: Exports) -> None:

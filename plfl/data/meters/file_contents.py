@@ -195,14 +195,14 @@ def _open_content(path: Path, file: IO[bytes], meters: Meters) -> RawFile:
     if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"\]}]", content[:1000]):
         return RawFile(path, "JSON", content=content)
     lines, encoding = _lines(path, content, meters)
-    lines = _without_blanks(lines)
+    lines = _log_as_table(lines)
     _refuse_cut(path, lines)
     if line_protocol.is_protocol(lines):
         return RawFile(path, line_protocol.NAME, {"": lines}, encoding=encoding)
     return RawFile(path, "text", {"": lines}, encoding=encoding)
 
 
-def _without_blanks(lines: list[str]) -> list[str]:
+def _log_as_table(lines: list[str]) -> list[str]:
     """The lines, or, of a log of FHEM, such as `2015-01-05_00:04:25 kWh 12345.6`, a table."""
     if not _LOGGED.fullmatch(lines[0]):
         return lines

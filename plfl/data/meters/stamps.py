@@ -151,11 +151,11 @@ def _parse(table: RawTable, columns: tuple[str, ...], meters: Meters) -> Times:
         stamps, form = epoch or _read(table, text, meters.date_format)
     if stamps.hasnans or stamps.min().year < YEARS[0] or stamps.max().year > YEARS[1]:
         wrong = stamps.isna() | ~stamps.dt.year.between(*YEARS)
-        line = wrong.idxmax()
+        line, wrong_count = wrong.idxmax(), int(wrong.sum())
         raise data_error(
             table.place_of(line),
             f"{str(text[line])!r} is not a time in the format {form} between the years "
-            f"{YEARS[0]} and {YEARS[1]} ({count_in_words(int(wrong.sum()), f'such {table.unit}')})",
+            f"{YEARS[0]} and {YEARS[1]} ({count_in_words(wrong_count, f'such {table.row_word}')})",
             f"fix or remove them, or name the format in {Key('data.meters.date_format')}",
         )
     minutes = stamps.dt.round("min")

@@ -86,7 +86,7 @@ class RawTable:
     """The detected form, in words."""
     repeated_names: frozenset[str] = frozenset()
     """Names that several columns have."""
-    unit: str = "line"
+    row_word: str = "line"
     """What the index counts: `line` or `row`."""
     separator: str = ""
     """What separates the fields of text."""
@@ -121,7 +121,7 @@ class RawTable:
 
     def place_of(self, line: object) -> Place:
         """A place in the file, for messages. Several rows of one line have fractions."""
-        return Place(self.path, f"{self.unit} {int(line) if isinstance(line, float) else line}")
+        return Place(self.path, f"{self.row_word} {int(line) if isinstance(line, float) else line}")
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,9 @@ def read(raw: RawFile, meters: Meters) -> RawTable:
         if raw.content and (way := nested_files.way_to_rows(raw.content)) is not None:
             cells = nested_files.read(raw.content, way)
             text = cells.map(lambda value: "" if pd.isna(value) else str(value))
-            return RawTable(path, text, f"{raw.kind}, rows in {way or 'the list'!r}", unit="entry")
+            return RawTable(
+                path, text, f"{raw.kind}, rows in {way or 'the list'!r}", row_word="entry"
+            )
         if raw.content:
             raise data_error(
                 path,
@@ -250,11 +252,11 @@ def _read_text(path: Path, lines: list[str], meters: Meters, kind: str = "text")
         table = RawTable(path, cells, form, repeated, separator=separator, units=units, above=above)
         table = replace(table, unit_of_rows=stated_unit)
         is_chosen = head < 0 or "timestamp" in meters.columns
-        return table if is_chosen else _stack(table, rows[head], date, lines_above)
+        return table if is_chosen else _join_side_by_side(table, rows[head], date, lines_above)
     raise failure or DataError(Problem(path, "is empty", "export it again", kind=NO_READING))
 
 
-def _stack(
+def _join_side_by_side(
     table: RawTable, header: Sequence[str], date: int, lines_above: Sequence[Sequence[str]]
 ) -> RawTable:
     """Tables side by side, each beginning with a column of times of the same name, below each

@@ -131,7 +131,7 @@ class DeployedClient:
     def __init__(self, study: Study, cell: Cell, name: str, table: pd.DataFrame, folder: Path):
         self.study, self.cell, self.name = study, cell, name
         self.table, self.folder = table, folder
-        self.windows = {name: table}
+        self.client_series = {name: table}
         torch.set_num_threads(study.compute.threads)
         private_folder(folder)
         self._run = read_latest(folder)
@@ -217,7 +217,7 @@ class DeployedClient:
         return set(path.read_text(encoding="ascii").split()) if path.exists() else set()
 
     def _join(self, message: Message) -> Reply:
-        dataset = build_dataset(self.study, self.windows).refit()
+        dataset = build_dataset(self.study, self.client_series).refit()
         (about,) = describe_clients(self.cell.state, dataset).to_dict("records")
         facts = {
             "windows": len(dataset.starts(0, "train")),
@@ -261,7 +261,9 @@ class DeployedClient:
     def _reply_of_round(self, f: Federation, about: RequestFacts) -> Reply:
         t, last_round = int(about["round"]), int(about["from"])
         f.begin_round(t)
-        own_cohort = Cohort(f, t, f.everyone, True, broadcast(f, t, f.everyone))
+        own_cohort = Cohort(
+            f, t, f.everyone, are_staying=True, instructions=broadcast(f, t, f.everyone)
+        )
         (cohort,) = train_cohorts([own_cohort], self.setup.engine)
         facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.steps_taken[0])}
         if f.adds_masked and self._talk is not None:
@@ -312,9 +314,9 @@ class DeployedClient:
         self._store_limits(message)
         wanted_round = int(message.request["from"])
         if self._f is None or self._round != wanted_round:
-            rates = agreement.candidate(self.study, self.cell)
+            candidate = agreement.candidate(self.study, self.cell)
             size = self.study.data.clients_of(self.cell.state)
-            self._f = self.setup.make_federation(self.cell, rates, size=size)
+            self._f = self.setup.make_federation(self.cell, candidate, size=size)
             self._round = wanted_round
             secrets = None if self._f.channel.secrets is None else SystemSecrets()
             self._f.channel = ClientChannel(
@@ -359,7 +361,7 @@ class DeployedClient:
                     )
                 ) from None
             self._limits = limits["low"].numpy(), limits["high"].numpy()
-        return build_dataset(self.study, self.windows, self._limits).refit()
+        return build_dataset(self.study, self.client_series, self._limits).refit()
 
     def _store_limits(self, message: Message) -> None:
         """Adopt and save the limits of the features if the message contains them."""

@@ -61,7 +61,7 @@ class Membership:
             )
         self.names, self.transport, self.policy = names, transport, policy
         self.study, self.cell = study, cell
-        self.windows: dict[str, int] = {}
+        self.window_counts: dict[str, int] = {}
         """Numbers of training windows of all clients that have ever joined."""
         self.limits: dict[str, Tensor] = {}
         """The limits by which all clients scale; empty before round 1, or if each has its own."""
@@ -132,7 +132,7 @@ class Membership:
         log.info("client %s has joined", name)
         self._answers[name] = answer
         self.joining_bytes[name] = sent_bytes, len(data)
-        self.windows[name] = answer.facts.windows
+        self.window_counts[name] = answer.facts.windows
         self.description_records[name] = answer.facts.describes.model_dump()
 
     def refuse(self, name: str, reason: object) -> None:

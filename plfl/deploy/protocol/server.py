@@ -154,11 +154,11 @@ class DeployedServer:
         """What the server knows of the federation before round 1."""
         study, cell = self.study, self.cell
         client_data = Roster(self.names, study, cell.seed)
-        rates, network = (
+        candidate, network = (
             agreement.candidate(study, cell),
             network_of(study, study.plan.window_shape),
         )
-        f = federation_of(study, cell, rates, network, client_data)
+        f = federation_of(study, cell, candidate, network, client_data)
         self.channel, f.clock = remove_client_knowledge(f), self.clock
         if f.privacy is not None and f.privacy.noise:
             f.privacy.normals, f.selection.seed = draw_system_noise, self.draws
@@ -168,7 +168,7 @@ class DeployedServer:
         beginning = time.monotonic()
         connected = self.membership.list_connected(self.message("join"))
         self.clock.observe(connected, self.names)
-        for name, windows in self.membership.windows.items():
+        for name, windows in self.membership.window_counts.items():
             f.client_data.window_counts[self.names.index(name)] = windows
         self.recorder.epochs_per_step = (
             self.study.federation.batch_size / f.client_data.window_counts.numpy()
@@ -182,7 +182,7 @@ class DeployedServer:
                 [self.names[i] for i in result.participants],
                 [self.names[i] for i in took_part],
                 time.monotonic() - beginning,
-                [name for name in self.names if name in self.membership.windows],
+                [name for name in self.names if name in self.membership.window_counts],
             )
             sizes, evaluation = self._message_bytes, None
             # The bytes of joining belong to the first round in which a client takes part.
@@ -542,7 +542,7 @@ class DeployedServer:
             "epoch": self.epoch,
             "accepted": self.accepted,
             "draws": self.draws,
-            "windows": self.membership.windows,
+            "windows": self.membership.window_counts,
             "descriptions": self.membership.description_records,
             "limits": {name: limit.tolist() for name, limit in self.membership.limits.items()},
             "history": [vars(summary) for summary in self.history],
@@ -559,7 +559,7 @@ class DeployedServer:
         self.run_id, self.epoch = note["run"], note["epoch"] + 1
         self.accepted |= note["accepted"]
         self.draws = note.get("draws", self.draws)
-        self.membership.windows = note.get("windows", {})
+        self.membership.window_counts = note.get("windows", {})
         self.membership.description_records = note.get("descriptions", {})
         limits = note["limits"].items()
         self.membership.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}

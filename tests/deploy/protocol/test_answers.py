@@ -97,7 +97,7 @@ def test_a_client_with_a_forged_description_does_not_join(case, tmp_path, caplog
     deployed.loopback.forged = forge
     deployed.server.gather()
     membership = deployed.server.membership
-    assert sorted(membership.windows) == OTHERS
+    assert sorted(membership.window_counts) == OTHERS
     assert [*membership.refused] == [HOSTILE]
     assert f"client {HOSTILE} is refused" in caplog.text
     membership.pool_limits()

@@ -162,7 +162,7 @@ class _Reader:
             for role, c in self.meters.input_columns.items()
         }
         table = self.recognised_file.table or RawTable(
-            self.path, frame, "", unit=self.recognised_file.unit
+            self.path, frame, "", row_word=self.recognised_file.row_word
         )
         whole_piece = Piece(
             table, times, readings, pd.DataFrame(inputs_by_role, index=frame.index), {}
@@ -848,7 +848,11 @@ class _Reader:
         """Some columns as a table, for functions that read one."""
         recognised_file = self.recognised_file
         return RawTable(
-            self.path, cells, "", unit=recognised_file.unit, separator=recognised_file.separator
+            self.path,
+            cells,
+            "",
+            row_word=recognised_file.row_word,
+            separator=recognised_file.separator,
         )
 
     def _place_of(self, line: object) -> Place:

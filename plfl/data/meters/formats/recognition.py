@@ -46,7 +46,7 @@ class RecognisedFile:
     preamble: str = ""
     """The lines down to the header."""
     separator: str = ""
-    unit: str = "line"
+    row_word: str = "line"
     """What the index counts."""
     other_sheets: Sequence[str] = ()
     """Further sheets of the workbook, which are not read."""
@@ -271,12 +271,12 @@ def _read(
             raise data_error(
                 raw.path, f"is {form.name}, and damaged: {damage}", "export it again"
             ) from None
-        return RecognisedFile(raw, form, name, cells, unit="line" if raw.sheets else "reading")
+        return RecognisedFile(raw, form, name, cells, row_word="line" if raw.sheets else "reading")
     if form.tree is not None:
         cells = _cells_in_tree(raw, form.tree.rows)
-        return RecognisedFile(raw, form, name, cells, unit="entry")
+        return RecognisedFile(raw, form, name, cells, row_word="entry")
     if raw.cells is not None:
-        return RecognisedFile(raw, form, name, raw.cells, unit="row")
+        return RecognisedFile(raw, form, name, raw.cells, row_word="row")
     if form.table.names:
         header = _nameless(raw, form)
     else:
