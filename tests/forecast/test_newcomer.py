@@ -197,7 +197,7 @@ def test_a_new_meter_gets_what_is_best_for_its_age_or_else_what_did_best(
     for name, file in zip(names, files, strict=True):
         keep(study, dataset, name, Path("models", file), packed)
     kept = Forecasters(Path())
-    kept.__dict__.update(place=Path(), _validation={})  # no study has run in this folder
+    kept.__dict__.update(tables_folder=Path(), _validation={})  # no study has run in this folder
     kept.__dict__["index"] = pd.DataFrame({"state": "XX", "name": names, "file": files})
     for days in (3, 9, 14):
         choice, _ = kept.choose_for_new("d", make_new_meter(rows=96 * days))
@@ -234,7 +234,7 @@ def test_the_reason_names_the_page_that_has_the_errors(names: list[str], page: s
     for name, file in zip(names, files, strict=True):
         keep(study, dataset, name, Path("models", file), packed)
     kept = Forecasters(Path())
-    kept.__dict__.update(place=Path(), _validation={})  # no study has run in this folder
+    kept.__dict__.update(tables_folder=Path(), _validation={})  # no study has run in this folder
     kept.__dict__["index"] = pd.DataFrame({"state": "XX", "name": names, "file": files})
     for days in (3, 9):
         choice, model = kept.choose_for_new("d", make_new_meter(rows=96 * days))

@@ -30,7 +30,7 @@ def test_new_readings_are_checked_by_a_model_of_the_clients_state(
     monkeypatch.setattr(Forecasters, "model", model)
     forecasters = Forecasters(tmp_path, accepts_misfits=True)
     vars(forecasters).update(
-        place=tmp_path,
+        tables_folder=tmp_path,
         index=pd.DataFrame({"state": [*FILES], "file": [*FILES.values()]}),
         clients={f"{name}0": name for name in FILES},
     )
