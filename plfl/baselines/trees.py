@@ -603,8 +603,8 @@ class OwnTrees(TreeBaseline):
 
 
 def iterate_pools(dataset: Dataset, turns: int | None) -> Iterator[tuple[Dataset, Starts, Starts]]:
-    """The members that train each model together, as a dataset and as numbers of clients, and the
-    clients that get it.
+    """The clients that train each model together, as a dataset and as their indices, and the
+    indices of those that get it.
 
     Without `turns` these are the clients of a federation. Otherwise they join late in `turns`
     groups and get a model of those not in their group; if there are none, they get no model.

@@ -357,18 +357,18 @@ def _results(
 def tables(
     cell: Cell,
     trained_models: Mapping[ModelKind, tuple[Candidate, Recorder]],
-    is_alone: bool,
+    trains_alone: bool,
     trial_count: int,
     steps: float,
 ) -> CellResult:
     """The tables of a cell: each model's scores, from the training that was chosen for it, and the
-    chosen candidate. `is_alone`: whether its clients train by themselves, so that there is no
+    chosen candidate. `trains_alone`: whether its clients train by themselves, so that there is no
     server rate; `steps`: local steps of all candidates."""
     records = pd.concat(
         [
             recorder.model_scores(model).assign(
                 lr=candidate.client_opt.lr,
-                server_lr=np.nan if is_alone else candidate.server_opt.lr,
+                server_lr=np.nan if trains_alone else candidate.server_opt.lr,
                 hyperparameters=candidate.text,
             )
             for model, (candidate, recorder) in trained_models.items()

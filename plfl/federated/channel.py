@@ -208,13 +208,13 @@ class Channel:
         places = clients.tolist()
         crowd = Crowd(len(places), weight)
         server = SumServer(self.secrets, purpose, len(places))
-        members = [SumClient(self.secrets, purpose, place) for place in places]
+        sum_clients = [SumClient(self.secrets, purpose, place) for place in places]
         fields = sum_fields(width)
 
         def carry(direction: Direction, messages: Sequence[bytes]) -> list[bytes]:
             return self.send_messages(direction, clients, messages, lambda client, message: None)
 
-        publics = carry("up", [member.introduce() for member in members])
+        publics = carry("up", [sum_client.introduce() for sum_client in sum_clients])
         introductions = carry(
             "down", [crowd.pack() + neighbour_keys for neighbour_keys in server.pass_on(publics)]
         )
@@ -223,18 +223,18 @@ class Channel:
             "up",
             [
                 m.share(neighbour_keys)
-                for m, neighbour_keys in zip(members, public_keys, strict=True)
+                for m, neighbour_keys in zip(sum_clients, public_keys, strict=True)
             ],
         )
         sealed = carry("down", server.deliver(share_messages))
-        rows = zip(members, sealed, with_check(numbers(crowd)), strict=True)
+        rows = zip(sum_clients, sealed, with_check(numbers(crowd)), strict=True)
         masked_rows = carry(
             "up", [member.hide(sealed_shares, fields, row) for member, sealed_shares, row in rows]
         )
         bits_of_place = server.add(dict(enumerate(masked_rows)), fields)
         arrival_bits = carry("down", [bits_of_place[n] for n in range(len(places))])
         answers = carry(
-            "up", [m.reveal_shares(bits) for m, bits in zip(members, arrival_bits, strict=True)]
+            "up", [m.reveal_shares(bits) for m, bits in zip(sum_clients, arrival_bits, strict=True)]
         )
         lanes = server.unmask(dict(enumerate(answers)), fields)
         self._commit("receiver", clients)

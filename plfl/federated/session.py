@@ -76,9 +76,9 @@ class Session:
         data = self.f.client_data
         return None if data.has_equal_steps else data.steps(self.clients) > k
 
-    def minibatches(self, first: int, number: int) -> Minibatches:
-        """The `number` minibatches of the round that begin with number `first`, counted from 0."""
-        return self._minibatches.select_steps(first, number)
+    def minibatches(self, first: int, count: int) -> Minibatches:
+        """The `count` minibatches of the round from number `first` on, counted from 0."""
+        return self._minibatches.select_steps(first, count)
 
     def gradient(
         self, rows: Tensor, minibatch: int | Minibatches, mask: Tensor | None = None
@@ -93,10 +93,10 @@ class Session:
         self.run(replace(work, tracked_rows=TrackedRows(gradients=gradients)), 1, mask)
         return gradients
 
-    def features(self, rows: Tensor, first: int, number: int, layer: str) -> Tensor:
-        """Features (n, number, W, B) of the models `rows` (n, P) on minibatches from number `first`
+    def features(self, rows: Tensor, first: int, count: int, layer: str) -> Tensor:
+        """Features (n, count, W, B) of the models `rows` (n, P) on minibatches from number `first`
         on, see `Engine.hidden_features`."""
-        return self.engine.hidden_features(rows, self.minibatches(first, number), layer)
+        return self.engine.hidden_features(rows, self.minibatches(first, count), layer)
 
     def passes(
         self, purpose: str, epochs: float, most_steps: int | None

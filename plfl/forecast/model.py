@@ -602,7 +602,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
 
 def _check_file_parts(path: str, arrays: Arrays, header: ModelFileHeader) -> ForecastModel:
     """The model in a file, if the parts of the file fit each other."""
-    study = Study.from_record(header.study, path, header.code)
+    study = Study.from_results(header.study, path, header.code)
     forecaster = header.forecaster
     models: Models = {model: arrays[model] for model in MODELS if model in arrays}
     arrays_of_baselines: dict[str, Arrays] = {}

@@ -360,7 +360,7 @@ class _AnswerText:
         low, high = difference.interval
         if math.isfinite(low):
             interval = f" (difference {with_interval(difference.effect, low, high)})"
-        kind, about_means, counted = "mean", "", errors.leading_errors
+        kind, about_means, counted = "mean", "", errors.counted_errors
         if names := errors.deciding_clients:
             about_means = (
                 f" {list_names(names, FEW_NAMES)} {'decides' if len(names) == 1 else 'decide'} the "

@@ -342,7 +342,7 @@ def describe_axes(overview: Overview) -> Iterator[str]:
 
 
 def _map(overview: Overview) -> list[dict[Any, Any]]:
-    """The best way of forecasting at each place on the axes, with its lead, price and bytes."""
+    """The best way of forecasting at each place on the axes: its advantage, price and bytes."""
     rows = overview.table(MAP_FILE).fillna({"best": "n/a"}).to_dict("records")
     for row in rows:
         place = words.word_place(overview.study, {str(name): label for name, label in row.items()})

@@ -90,7 +90,7 @@ class MeanErrors:
     """The clients that decide a mean, if they are few."""
 
     @property
-    def leading_errors(self) -> tuple[float, float]:
+    def counted_errors(self) -> tuple[float, float]:
         return self.medians if self.deciding_clients else self.means
 
 

@@ -262,7 +262,7 @@ class Overview:
     @cached_property
     def study(self) -> Study:
         """The study."""
-        return Study.from_record(self.facts["study"], str(self.folder / "study.json"))
+        return Study.from_results(self.facts["study"], str(self.folder / "study.json"))
 
     @cached_property
     def comparisons(self) -> pd.DataFrame:

@@ -92,7 +92,7 @@ class Tables:
         """The study that made the results."""
         path = Path(self.folder) / "study.json"
         try:
-            return Study.from_record(self.facts.get("study"), str(path))
+            return Study.from_results(self.facts.get("study"), str(path))
         except ConfigError as error:
             raise ResultsError(
                 str(error),

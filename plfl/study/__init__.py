@@ -96,7 +96,7 @@ class Study(StudyKeys):
             raise ConfigError(source, explain(error, cls)) from None
 
     @classmethod
-    def from_record(
+    def from_results(
         cls, raw: object, source: str, digests: Mapping[str, str] | None = None
     ) -> Self:
         """The study in a file of results. It is only data, and must not run code: ResultsError if

@@ -297,5 +297,5 @@ class Combinations:
         return trials_each * max(1, len(self.tuning.rounds))
 
     def _search(self, combination: Combination) -> Search:
-        is_alone = self.trains_alone(combination.sharing, combination.method)
-        return self.tuning.find_search(is_alone)
+        trains_alone = self.trains_alone(combination.sharing, combination.method)
+        return self.tuning.find_search(trains_alone)

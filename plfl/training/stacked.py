@@ -192,8 +192,8 @@ class Stacked:
         for rows, size in split(len(work.rows), self.stack_sizes(work)):
             own_work = stack = work.select(rows)
             if size > len(own_work.rows):
-                numbers = torch.arange(size, device=self.device)
-                stack = own_work.select(numbers.clamp(max=len(own_work.rows) - 1))
+                indices = torch.arange(size, device=self.device)
+                stack = own_work.select(indices.clamp(max=len(own_work.rows) - 1))
             losses.append(Stack(self, stack, fresh).train()[: len(own_work.rows)])
             if stack is not own_work:
                 for target, source in zip(
@@ -260,8 +260,8 @@ class Stacked:
             block = parts[first : first + parts_per_pass]
             filled = block + block[-1:] * (parts_per_pass - len(block))
             models, firsts, lasts = torch.tensor(filled, device=self.device).mT
-            numbers = torch.minimum(firsts[:, None] + positions, lasts[:, None])
-            outputs = self.network.forecasts(rows[models], *self.inputs(all_starts[numbers]))
+            indices = torch.minimum(firsts[:, None] + positions, lasts[:, None])
+            outputs = self.network.forecasts(rows[models], *self.inputs(all_starts[indices]))
             predictions.append(outputs[: len(block)].flatten(0, 1))
         all_predictions = torch.cat(predictions)
         return [
@@ -287,8 +287,8 @@ class Stacked:
         )
         hidden_features = []
         for block, size in split(len(rows), self.stack_sizes(work)):
-            numbers = torch.arange(block.start, block.start + size, device=self.device)
-            stack = work.select(numbers.clamp(max=block.stop - 1))
+            indices = torch.arange(block.start, block.start + size, device=self.device)
+            stack = work.select(indices.clamp(max=block.stop - 1))
             minibatches_of_stack, steps = stack.minibatches, []
             for k in range(1, minibatches_of_stack.starts.shape[1] + 1):
                 inputs, keys = (

@@ -64,9 +64,9 @@ class Minibatches(RowTensors):
     """(S, K), from which random layers draw in each step, whole numbers of 63 bits; None if the
     model has none, see `Engine.is_random`."""
 
-    def select_steps(self, first: int, number: int) -> Minibatches:
-        """The `number` minibatches from `first` on, counted from 0."""
-        return self.map(lambda values: values[:, first : first + number])
+    def select_steps(self, first: int, count: int) -> Minibatches:
+        """The `count` minibatches from `first` on, counted from 0."""
+        return self.map(lambda values: values[:, first : first + count])
 
     def repeat(self, times: int) -> Minibatches:
         """Each minibatch this many times, with other random numbers each time."""

@@ -49,11 +49,11 @@ class ClusterMethod(Method):
         `weights` (n,) are those in the sum; None: those in a mean over the cluster.
         """
         for j in cluster.unique().tolist():
-            members = cluster == j
-            mine = clients[members]
-            share = f.weights_of(mine) if weights is None else weights[members]
+            is_in_cluster = cluster == j
+            mine = clients[is_in_cluster]
+            share = f.weights_of(mine) if weights is None else weights[is_in_cluster]
             state = {name: rows[j] for name, rows in f.server.state.items()}
-            f.server.opt.receive(state, mine, D[members], share, t)
+            f.server.opt.receive(state, mine, D[is_in_cluster], share, t)
 
 
 def reasons_against_turns(server_opt: ServerOpt) -> Iterator[str]:

@@ -156,10 +156,10 @@ def test_the_page_says_in_plain_words_where_joining_helps(study: Study) -> None:
 
 
 def test_the_end_of_a_study_says_where_joining_helps(study: Study) -> None:
-    results, lead = study.paths.results, describe_places(Overview(study.paths.results))
+    results, sentences = study.paths.results, describe_places(Overview(study.paths.results))
     with state_beside(results / "logs" / "overview.log"):
         variants_page.write(results, study.paths.figures, results / "index.html")
-    assert f"\n  {' '.join(lead)}\n" in results_message(study)
+    assert f"\n  {' '.join(sentences)}\n" in results_message(study)
 
 
 def test_a_missing_table_is_computed_and_says_the_same(study: Study) -> None:
