@@ -42,7 +42,7 @@ def errors(results: Path, readings: Path) -> pd.DataFrame:
     """The mean absolute error (kWh) of each new home's four weeks after the origin: a row per home
     and number of days, a column per forecaster, and the name of the best until then."""
     kept = Forecasters(results)
-    tables, _ = kept.any_model.read_all([readings])
+    tables, _ = kept.any_model.meter_files.read_all([readings])
     rows = []
     for home in [name for name in tables if name not in kept.clients]:
         load = tables[home]["load"]

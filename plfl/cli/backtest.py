@@ -121,7 +121,7 @@ def _backtest_study(options: argparse.Namespace, forecasters: Forecasters, new: 
     if line := describe_all(rows):
         print(line, file=sys.stderr)
     pairs = {client: table for client, (*_, table) in results_of_meters.items()}
-    zones = {client: forecasters.any_model.zone(client) for client in pairs}
+    zones = {client: forecasters.any_model.meter_files.zone(client) for client in pairs}
     are_medians = has_medians(forecasters.any_model.study, options.wanted or IN_USE)
     rows += first_day.sum_row(options, pairs, problems, zones, are_medians)
     deliver_errors(rows, options.out)

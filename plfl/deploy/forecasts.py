@@ -68,8 +68,8 @@ class Forecasts:
         readings = model.read(self.readings, self.name)
         forecasts = self._forecast_next(model, readings)
         if not self.accepts_misfits:
-            highest = model.highest_load(self.name)
-            check_fit(self.name, readings["load"], None, highest, model.local_time)
+            highest = model.load_range(self.name)[1]
+            check_fit(self.name, readings["load"], None, highest, model.meter_files.local_time)
         return model, forecasts
 
     def _from_results(self) -> tuple[ForecastModel, pd.DataFrame]:
@@ -107,7 +107,7 @@ class Forecasts:
             model, forecasts = self._from_results()
         else:
             model, forecasts = self._from_file(self.model)
-        rows = model.with_offsets(forecasts, self.name).reset_index()
+        rows = model.meter_files.with_offsets(forecasts, self.name).reset_index()
         for column in ("timestamp", "made_at"):
             rows[column] = [stamp.isoformat() for stamp in rows[column]]
         rows = rows.astype(object).where(rows.notna(), None)  # JSON has no NaN

@@ -51,11 +51,11 @@ class PooledDataset(Dataset):
             [super(PooledDataset, self).starts(i, split) for i in range(len(self.view.bounds))]
         )
 
-    @classmethod
-    def all_of(cls, dataset: Dataset) -> PooledDataset:
-        """The clients of a dataset as one, called `all`."""
-        fields = {field.name: getattr(dataset, field.name) for field in dataclasses.fields(dataset)}
-        return cls(**fields | {"clients": np.array(["all"])})
+
+def pool_clients(dataset: Dataset) -> PooledDataset:
+    """The clients of a dataset as one, called `all`."""
+    fields = {field.name: getattr(dataset, field.name) for field in dataclasses.fields(dataset)}
+    return PooledDataset(**fields | {"clients": np.array(["all"])})
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ def make_folds(setup: TrainingSetup, cell: Cell) -> Iterator[Fold]:
         if scheme is None:
             yield make_fold(group, group, client_indices=clients)
         elif scheme.join == "raw":
-            yield make_fold(PooledDataset.all_of(group), group, scheme, clients)
+            yield make_fold(pool_clients(group), group, scheme, clients)
         else:
             for late in turns_of(clients, scheme.turns):
                 other_clients = np.setdiff1d(clients, late)

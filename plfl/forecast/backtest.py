@@ -52,7 +52,7 @@ def backtest(
             past_mase = score_pairs(test_pairs)["mase"]
     table = pairs(model, client, joined_readings, after)
     now = weekly(table)
-    scores = score_pairs(table, model.zone(client))
+    scores = score_pairs(table, model.meter_files.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}
     return row | {"past_mase": past_mase, **drift(past, now)}, past, now, table
 
@@ -83,7 +83,7 @@ def backtest_new(
     choice, model = forecasters.choose_for_new(client, known_readings, wanted)
     table = pairs(model, client, readings, known_readings.index[-1], early=True)
     past, now = pd.Series(dtype=float), weekly(table)
-    scores = score_pairs(table, model.zone(client))
+    scores = score_pairs(table, model.meter_files.zone(client))
     row = {"client": client, "forecaster": choice.name, **scores}
     return row | {"past_mase": np.nan, **drift(past, now)}, past, now, table
 
@@ -122,7 +122,7 @@ def pairs(
         raise DataError(
             Problem(
                 client,
-                f"no reading after {model.local_time(after, client)} has a forecast of "
+                f"no reading after {model.meter_files.local_time(after, client)} has a forecast of "
                 f"{model.name}",
                 f"give more readings: a forecast reads the {model.rows_needed} readings before it",
             )

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 from plfl import __version__, plugins
 from plfl.base.minutes import MINUTES_PER_WEEK
 from plfl.config.baselines import BASELINE
+from plfl.config.named import CALENDAR
 from plfl.data import windows
 from plfl.data.dataset import Dataset
 from plfl.data.windows import Scaling
@@ -132,6 +133,11 @@ class Contents:
     def clients(self) -> list[str]:
         """Names of the clients that the models were trained with."""
         return list(self.scalings)
+
+    @property
+    def reading_columns(self) -> list[str]:
+        """The columns that new data must have. Those of the calendar follow from the stamps."""
+        return [name for name in self.columns if name not in CALENDAR]
 
     @property
     def header(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from plfl.forecast.meter_files import NO_KEYS
 from plfl.forecast.misfits import (
     check_fit,
     check_overlap,
+    check_unit,
     describe_gap,
     describe_lag,
     describe_scale,
@@ -80,12 +81,17 @@ class KnownReadings:
         errors."""
         if not (self.models.results / RECENT_FILE).is_file():
             return {}
-        tables = read_recent(self.models.results, self.models.any_model.form_of_readings)
-        return {name: self.models.any_model.join_lengths(table) for name, table in tables.items()}
+        tables = read_recent(
+            self.models.results, self.models.any_model.meter_files.form_of_readings
+        )
+        return {
+            name: self.models.any_model.meter_files.join_lengths(table)
+            for name, table in tables.items()
+        }
 
     def keep_readings(self, new: Mapping[str, pd.DataFrame]) -> None:
         """Keep new readings of clients, not resampled, in the results folder; see `keep_recent`."""
-        form = self.models.any_model.form_of_readings
+        form = self.models.any_model.meter_files.form_of_readings
         keep_recent(self.models.results, new, self.models.reach, form)
 
     def read(
@@ -97,16 +103,18 @@ class KnownReadings:
         model = self.models.any_model
         last_known = {name: self.last_known(name) for name in self.recent_readings}
         results, states = self.models.results, self.models.clients
-        readings, problems = model.read_raw(paths, client, keys, results, last_known, states)
+        readings, problems = model.meter_files.read_raw(
+            paths, client, keys, results, last_known, states
+        )
         for name, table in list(readings.items()):
             known_load = self._known_load(name, table.attrs["minutes"])
             del readings[name]
             with collect_problems(problems):
                 placed_table = place_lone(table, known_load)
-                readings[name] = model.without_jumps(name, placed_table, known_load)
-        client_readings = model.resample_all(readings, self.recent_readings, problems)
+                readings[name] = model.meter_files.without_jumps(name, placed_table, known_load)
+        client_readings = model.meter_files.resample_all(readings, self.recent_readings, problems)
         for name in client_readings.keys() - self.models.clients.keys():
-            client_readings[name] = model.bridge(client_readings[name], model.interval)
+            client_readings[name] = model.meter_files.bridge(client_readings[name], model.interval)
         return (
             {name: table for name, table in readings.items() if len(table)},
             client_readings,
@@ -137,11 +145,11 @@ class KnownReadings:
         if client not in self.recent_readings:
             return readings
         model, recent = self.models.any_model, self.recent_readings[client]
-        filled_rows = model.resample(recent, fills_gaps=True)
-        parts = [filled_rows, readings, model.resample(recent)]
+        filled_rows = model.meter_files.resample(recent, fills_gaps=True)
+        parts = [filled_rows, readings, model.meter_files.resample(recent)]
         all_rows = pd.concat([part[readings.columns].dropna(subset=["load"]) for part in parts])
         known_rows = drop_replaced(all_rows).sort_index()
-        return model.bridge(known_rows, model.interval)
+        return model.meter_files.bridge(known_rows, model.interval)
 
     def read_by_next(
         self, model: ForecastModel, client: str, readings: pd.DataFrame
@@ -157,11 +165,11 @@ class KnownReadings:
         model, known_readings = self.models.model_of(client), self._known_readings(client)
         last = pd.Timestamp(known_readings["load"].dropna().index[-1])
         length = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
-        offset = standard_offset(model.zone(client) or ZoneInfo("UTC"))
+        offset = standard_offset(model.meter_files.zone(client) or ZoneInfo("UTC"))
         if last + length <= read_clock().tz_localize(None) + offset:
             text = (
                 "no reading yet, and a forecast from the last known one, of "
-                f"{model.local_time(last, client)}, would be for the past"
+                f"{model.meter_files.local_time(last, client)}, would be for the past"
             )
             remedy = "give newer readings"
             raise DataError(Problem(client, text, remedy, client, kind="only old readings"))
@@ -177,10 +185,10 @@ class KnownReadings:
         model, known_readings = self.models.model_of(client), self._known_readings(client)
         if not self.accepts_misfits:
             check_overlap(client, readings["load"], known_readings["load"])
-        model.check_unit(readings["load"], client)
+        check_unit(client, readings["load"], model.load_range(client), model.interval)
         if not self.accepts_misfits:
             loads = readings["load"], known_readings["load"]
-            check_fit(client, *loads, model.highest_load(client), model.local_time)
+            check_fit(client, *loads, model.load_range(client)[1], model.meter_files.local_time)
         self._check_grid(client, readings, known_readings)
         load = readings["load"].dropna()
         if load.empty:
@@ -197,7 +205,7 @@ class KnownReadings:
             new_rows = readings.loc[~readings.index.isin(known_rows.index), known_readings.columns]
             joined_rows = pd.concat([known_rows, new_rows]).sort_index()
             joined_rows.attrs = dict(readings.attrs)
-        return model.bridge(joined_rows, model.interval)
+        return model.meter_files.bridge(joined_rows, model.interval)
 
     def _check_grid(
         self, client: str, readings: pd.DataFrame, known_readings: pd.DataFrame
@@ -235,7 +243,9 @@ class KnownReadings:
         model = self.models.any_model
         length = model.study.windows.farthest * pd.Timedelta(minutes=model.interval)
         ends = {
-            client: model.local_time(pd.Timestamp(table["load"].dropna().index[-1]), client)
+            client: model.meter_files.local_time(
+                pd.Timestamp(table["load"].dropna().index[-1]), client
+            )
             for client, table in client_readings.items()
         }
         lags = {client: max(ends.values()) - end for client, end in ends.items()}

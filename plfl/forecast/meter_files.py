@@ -19,7 +19,6 @@ from plfl.base.files import digest
 from plfl.base.keys import Key
 from plfl.base.text import count_in_words
 from plfl.config.meters import NOT_INPUTS, Meters
-from plfl.config.named import CALENDAR
 from plfl.config.windows import KnownFuture
 from plfl.data import meters
 from plfl.data.features import drop_replaced, resample
@@ -37,13 +36,11 @@ NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class MeterFiles(Contents):
-    """The contents of a file of models, and the files of meters from which they can forecast."""
+class MeterFiles:
+    """The files of meters from which the models of a file can forecast."""
 
-    @property
-    def reading_columns(self) -> list[str]:
-        """The columns that new data must have. Those of the calendar follow from the stamps."""
-        return [name for name in self.columns if name not in CALENDAR]
+    contents: Contents
+    """What the file of models holds."""
 
     def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
         """The readings in a meter's file, read like the own meters of a study; `client`: the name
@@ -98,7 +95,7 @@ class MeterFiles(Contents):
         by_state = meter_keys.by_state.get("stamp")
         if by_state is None:
             return read(meter_keys)
-        states = states or dict.fromkeys(self.scalings, self.forecaster.state)
+        states = states or dict.fromkeys(self.contents.scalings, self.contents.forecaster.state)
         mark_of = {name: by_state[state] for name, state in states.items() if state in by_state}
         marks = {*by_state.values()}
         client_readings: dict[str, pd.DataFrame] = {}
@@ -137,7 +134,7 @@ class MeterFiles(Contents):
             ),
             client,
             by_file=not meter_keys.exports,
-            with_later=bool(self._future_features),
+            with_later=bool(self.future_features),
             fills_gaps=False,
             keeps_steps=self._resampled_minutes is None,
             models=models,
@@ -183,7 +180,7 @@ class MeterFiles(Contents):
         log.warning("%s", Problem(client, text, meter=client, kind="jumps"))
         table = readings.assign(load=load[~is_jump])
         table.attrs = dict(readings.attrs)
-        return table if self._future_features else table.dropna(subset=["load"])
+        return table if self.future_features else table.dropna(subset=["load"])
 
     def resample_all(
         self,
@@ -203,7 +200,7 @@ class MeterFiles(Contents):
             try:
                 intervals = self.resample(whole_table, fills_gaps=True)
                 if earlier is None:
-                    intervals = self.bridge(intervals, self.interval)
+                    intervals = self.bridge(intervals, self.contents.interval)
             except DataError as error:
                 problems += error.locate_in(name, name).problems
                 continue
@@ -218,12 +215,12 @@ class MeterFiles(Contents):
         `fills_gaps`: short gaps are filled before, as in the study, unless it sums readings while
         it reads them."""
         minutes = readings.attrs["minutes"]
-        if readings.empty or minutes == self.interval:
+        if readings.empty or minutes == self.contents.interval:
             return readings
         if fills_gaps and self._resampled_minutes is not None:
             readings = self.bridge(readings, minutes)
-        intervals = resample(readings.asfreq(f"{minutes}min"), self.interval)
-        intervals.attrs["minutes"] = self.interval
+        intervals = resample(readings.asfreq(f"{minutes}min"), self.contents.interval)
+        intervals.attrs["minutes"] = self.contents.interval
         return intervals
 
     def join_lengths(self, kept_readings: pd.DataFrame) -> pd.DataFrame:
@@ -237,14 +234,14 @@ class MeterFiles(Contents):
         parts: list[pd.DataFrame] = []
         for minutes in sorted(lengths.unique()):
             rows = kept_readings[lengths == minutes]
-            part = drop_replaced(rows)[self.reading_columns]
+            part = drop_replaced(rows)[self.contents.reading_columns]
             part.attrs["minutes"] = int(minutes)
             parts.append(part)
         if len(parts) == 1:
             return parts[0]
         intervals = pd.concat([self.resample(part, fills_gaps=True) for part in parts])
         intervals = intervals.dropna(subset=["load"]).sort_index(kind="stable")
-        intervals.attrs["minutes"] = self.interval
+        intervals.attrs["minutes"] = self.contents.interval
         return drop_replaced(intervals)
 
     @property
@@ -252,13 +249,20 @@ class MeterFiles(Contents):
         """A digest of what readings are before they are resampled: interval, zones and columns."""
         meter_keys = self._meter_keys
         return digest(
-            self._summed_minutes, meter_keys.timezone, meter_keys.timezones, self.reading_columns
+            self._summed_minutes,
+            meter_keys.timezone,
+            meter_keys.timezones,
+            self.contents.reading_columns,
         )
 
     @property
     def _summed_minutes(self) -> int:
         """Minutes between readings that are summed, but not resampled."""
-        return self.interval if self._resampled_minutes is None else self.study.data.meters.interval
+        return (
+            self.contents.interval
+            if self._resampled_minutes is None
+            else self.contents.study.data.meters.interval
+        )
 
     def bridge(self, readings: pd.DataFrame, minutes: int) -> pd.DataFrame:
         """Readings every `minutes`, in which short gaps up to the last load are filled: up to
@@ -266,7 +270,7 @@ class MeterFiles(Contents):
         table = readings.asfreq(f"{minutes}min")
         last = table["load"].last_valid_index()
         if last is not None:
-            longest = readings.attrs.get("max_gap", self.study.data.meters.max_gap)
+            longest = readings.attrs.get("max_gap", self.contents.study.data.meters.max_gap)
             filled = fill_short(table.loc[:last], longest // minutes)
             table = pd.concat([filled, table.loc[last:].iloc[1:]])
         table.attrs = dict(readings.attrs)
@@ -275,17 +279,17 @@ class MeterFiles(Contents):
     @property
     def _resampled_minutes(self) -> int | None:
         """Minutes over which readings are resampled; those for other sources already are."""
-        data = self.study.data
+        data = self.contents.study.data
         return data.resample if data.source == "meters" else None
 
     def _with_known(self, readings: pd.DataFrame, known_readings: pd.DataFrame) -> pd.DataFrame:
         """Readings, before they are resampled, with the known ones of their first interval and in
         their gaps."""
         minutes = readings.attrs["minutes"]
-        if minutes == self.interval or minutes != known_readings.attrs["minutes"]:
+        if minutes == self.contents.interval or minutes != known_readings.attrs["minutes"]:
             return readings
         begin, rows = readings.index[0], readings[readings["load"].notna()]
-        first = begin - pd.Timedelta(minutes=self.interval)
+        first = begin - pd.Timedelta(minutes=self.contents.interval)
         is_lacking = (known_readings.index > first) & (known_readings.index < readings.index[-1])
         known_rows = known_readings.loc[
             is_lacking & ~known_readings.index.isin(rows.index), readings.columns
@@ -300,9 +304,9 @@ class MeterFiles(Contents):
     @property
     def _meter_keys(self) -> Meters:
         """The keys of `data.meters` by which the files of meters are read."""
-        column_names = ["timestamp", *self.reading_columns]
-        if self.study.data.source == "meters":
-            meters = self.study.data.meters
+        column_names = ["timestamp", *self.contents.reading_columns]
+        if self.contents.study.data.source == "meters":
+            meters = self.contents.study.data.meters
             readable_columns = (*column_names, *NOT_INPUTS)
             columns = {
                 role: name for role, name in meters.columns.items() if role in readable_columns
@@ -310,7 +314,7 @@ class MeterFiles(Contents):
             units = {role: unit for role, unit in meters.units.items() if role in columns}
             return meters.model_copy(update={"columns": columns, "units": units})
         columns = {role: role for role in column_names}
-        return Meters.model_validate({"columns": columns, "interval": self.interval})
+        return Meters.model_validate({"columns": columns, "interval": self.contents.interval})
 
     def _meter_keys_with(self, keys: Mapping[str, Any]) -> Meters:
         """These keys for new files, in which some are others. A zone is that of all meters."""
@@ -321,17 +325,17 @@ class MeterFiles(Contents):
             update["timezones"] = keys.get("timezones", {})
         return meter_keys.model_copy(update=update)
 
-    def _without_known_future(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def without_known_future(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Readings up to the last load. After it may be rows of inputs whose future is known,
         which are left out."""
-        if not self._future_features:
+        if not self.future_features:
             return frame
         return frame.loc[: frame["load"].last_valid_index()]
 
     @property
-    def _future_features(self) -> list[str]:
+    def future_features(self) -> list[str]:
         """The inputs whose values at the targets a forecast reads."""
-        covariates = self.study.windows.covariates
+        covariates = self.contents.study.windows.covariates
         known = [transform for transform in covariates if isinstance(transform, KnownFuture)]
         return list(dict.fromkeys(name for transform in known for name in transform.features))
 
@@ -349,7 +353,7 @@ class MeterFiles(Contents):
 
     def zone(self, client: str) -> ZoneInfo | None:
         """The time zone of a client's readings, if it is known."""
-        return zone_of(self.study.data, client)
+        return zone_of(self.contents.study.data, client)
 
 
 def _unknown_mark(name: str) -> Problem:

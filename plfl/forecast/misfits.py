@@ -93,6 +93,29 @@ def check_fit(
     _refuse_far_loads(client, new_load, highest, local_time)
 
 
+def check_unit(
+    client: str, load: pd.Series, trained_range: tuple[float, float], interval: int
+) -> None:
+    """Refuse, with a DataError, loads of a client every `interval` minutes that are as much above
+    the least and the largest one of its training, in kWh, as another unit makes them."""
+    (low, high), largest, median = trained_range, load.max(), load.median()
+    hour = 60 / interval
+    for unit, factor in (("kW", hour), ("Wh", 1000), ("W", 1000 * hour)):
+        # Of another power of ten, the loads of a few days tell; of kW, only a peak does.
+        lowest_load = max(2, factor * (0.7 if factor < 10 else 0.1)) * high
+        # Half of the readings above all of the training are no peak.
+        above = largest >= lowest_load or (unit == "kW" and median > high)
+        if above and largest <= 1.2 * factor * high and low <= median / factor <= high:
+            raise DataError(
+                Problem(
+                    client,
+                    f"its readings are about {largest / high:,.0f} times the range of its "
+                    f"training data, {low:.4g} to {high:.4g} kWh, as if they were in {unit}",
+                    f"divide them by {factor:g}, or say so with --read-as {unit}",
+                )
+            )
+
+
 def gap_before(load: pd.Series, known_load: pd.Series) -> pd.Timedelta:
     """The longest time between two readings from the last one of the study on; how much earlier new
     ones end, as a negative number, if none is later."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -30,8 +31,9 @@ from plfl.data.checks import check_finite, check_stamps
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.features import assemble
 from plfl.data.windows import SCALING_ARRAYS, Scaling, build_later
-from plfl.forecast.contents import KeptBaseline, ModelFileHeader
+from plfl.forecast.contents import Contents, KeptBaseline, ModelFileHeader
 from plfl.forecast.meter_files import MeterFiles
+from plfl.forecast.misfits import check_unit
 from plfl.interfaces.baseline import Arrays
 from plfl.results.records import MODELS, TABLE_DAMAGE, ModelKind, Models, read_arrays, write_models
 from plfl.study import FORMAT, Study
@@ -66,9 +68,18 @@ class ForecastWindows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ForecastModel(MeterFiles):
+class ForecastModel(Contents):
     """The models of a cell's clients after its last round, or a fitted baseline, with all that a
     forecast needs."""
+
+    @cached_property
+    def meter_files(self) -> MeterFiles:
+        """How new files of meters are read for it."""
+        return MeterFiles(self)
+
+    def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
+        """The readings in a meter's file, see `MeterFiles.read`."""
+        return self.meter_files.read(path, client)
 
     @property
     def rows_needed(self) -> int:
@@ -80,9 +91,10 @@ class ForecastModel(MeterFiles):
     def explain_no_forecast(self, frame: pd.DataFrame, client: str, remedy: str) -> Problem:
         """Why there is no forecast after the last of a client's readings. `remedy`: for a gap in
         what a forecast reads."""
-        last = self._without_known_future(frame).index[-1]
-        text = f"no forecast after the last reading, {self.local_time(last, client)}, because "
-        names = [name for name in self._future_features if name in frame]
+        last = self.meter_files.without_known_future(frame).index[-1]
+        time = self.meter_files.local_time(last, client)
+        text = f"no forecast after the last reading, {time}, because "
+        names = [name for name in self.meter_files.future_features if name in frame]
         count = self.study.windows.farthest
         if names and frame.loc[last:, names].iloc[1:].dropna().shape[0] < count:
             text += (
@@ -137,7 +149,7 @@ class ForecastModel(MeterFiles):
         client = self._client(client)
         self._check(frame, client)
         windows = self._windows(frame, client, early, fills_lags)
-        history = self._without_known_future(frame)
+        history = self.meter_files.without_known_future(frame)
         is_read = np.full(len(windows.last_rows), True)
         if since is not None and not self.has_adaptive_widths:
             is_read = windows.made_at >= since
@@ -161,7 +173,7 @@ class ForecastModel(MeterFiles):
         client = self._client(client)
         self._check(frame, client)
         windows = self._windows(frame, client, fills_lags=True)
-        history = self._without_known_future(frame)
+        history = self.meter_files.without_known_future(frame)
         is_read = windows.last_rows >= len(history) - self._new_rows
         if self.has_adaptive_widths:  # they follow the errors since the validation set
             first_test_row = windows.dataset.view.bounds[0, SPLITS.index("test")]
@@ -241,7 +253,7 @@ class ForecastModel(MeterFiles):
     def select_upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
         """The rows of the result of `predict` for `frame` that are after its last reading; with
         several horizons, those that were made at the last reading."""
-        last = self._without_known_future(frame).index[-1]
+        last = self.meter_files.without_known_future(frame).index[-1]
         has_several_horizons = self.study.windows.horizons > 1
         is_new = forecasts["made_at"] == last if has_several_horizons else forecasts.index > last
         upcoming: pd.DataFrame = forecasts[is_new]
@@ -347,14 +359,17 @@ class ForecastModel(MeterFiles):
     @property
     def _count_later_rows(self) -> int:
         """Rows after the last reading that a forecast reads."""
-        return self.study.windows.farthest if self._future_features else 0
+        return self.study.windows.farthest if self.meter_files.future_features else 0
 
     def _windows(
         self, frame: pd.DataFrame, client: str, early: bool = False, fills_lags: bool = False
     ) -> ForecastWindows:
         """The windows of a client's readings; `early` and `fills_lags` as in `predict`."""
         rows_ahead = self.study.windows.farthest
-        step, known_rows = pd.Timedelta(minutes=self.interval), self._without_known_future(frame)
+        step, known_rows = (
+            pd.Timedelta(minutes=self.interval),
+            self.meter_files.without_known_future(frame),
+        )
         stamps = pd.date_range(
             frame.index[0], periods=len(known_rows) + rows_ahead, freq=step, name="timestamp"
         )
@@ -381,10 +396,10 @@ class ForecastModel(MeterFiles):
                     + (
                         f", and at the time it forecasts, {rows_ahead} rows later, what "
                         "windows.covariates: known_future lists"
-                        if self._future_features
+                        if self.meter_files.future_features
                         else ""
                     ),
-                    "add rows" if self._future_features else "add readings",
+                    "add rows" if self.meter_files.future_features else "add readings",
                 )
             )
         return ForecastWindows(assembled, dataset, last)
@@ -471,33 +486,12 @@ class ForecastModel(MeterFiles):
                 )
             )
         if client in self.clients:
-            self.check_unit(frame["load"], client)
+            check_unit(client, frame["load"], self.load_range(client), self.interval)
 
-    def highest_load(self, client: str) -> float:
-        """The largest load of a client's training, in kWh."""
-        return float(self.scalings[client].high[self.columns.index("load")])
-
-    def check_unit(self, load: pd.Series, client: str) -> None:
-        """Refuse, with a DataError, loads of a client that are as much above those of its training
-        as another unit makes them."""
+    def load_range(self, client: str) -> tuple[float, float]:
+        """The least and the largest load of a client's training, in kWh."""
         scaling, column = self.scalings[client], self.columns.index("load")
-        low, high = scaling.low[column], scaling.high[column]
-        largest, median = load.max(), load.median()
-        hour = 60 / self.interval
-        for unit, factor in (("kW", hour), ("Wh", 1000), ("W", 1000 * hour)):
-            # Of another power of ten, the loads of a few days tell; of kW, only a peak does.
-            lowest_load = max(2, factor * (0.7 if factor < 10 else 0.1)) * high
-            # Half of the readings above all of the training are no peak.
-            above = largest >= lowest_load or (unit == "kW" and median > high)
-            if above and largest <= 1.2 * factor * high and low <= median / factor <= high:
-                raise DataError(
-                    Problem(
-                        client,
-                        f"its readings are about {largest / high:,.0f} times the range of its "
-                        f"training data, {low:.4g} to {high:.4g} kWh, as if they were in {unit}",
-                        f"divide them by {factor:g}, or say so with --read-as {unit}",
-                    )
-                )
+        return float(scaling.low[column]), float(scaling.high[column])
 
     def _report(
         self,
@@ -533,7 +527,7 @@ class ForecastModel(MeterFiles):
             values = table[name].to_numpy(float)
             is_outside = (values < low) | (values > high)
             if name not in CALENDAR and is_outside.any():
-                first = self.local_time(table.index[int(is_outside.argmax())], client)
+                first = self.meter_files.local_time(table.index[int(is_outside.argmax())], client)
                 text = (
                     f"{is_outside.sum()} of {len(is_outside)} readings of {name} are outside the "
                     f"range of its training, {low:.4g} to {high:.4g}, the first at {first}"

@@ -24,7 +24,7 @@ more."""
 def read_recent(results: Path, form: str = "") -> dict[str, pd.DataFrame]:
     """The readings that a results folder keeps, by client, not resampled, with the length of each
     (`LENGTH_COLUMN`); none if it keeps none.
-    `form`: see `ForecastModel.form_of_readings`; empty: any. ResultsError: the file is damaged, or
+    `form`: see `MeterFiles.form_of_readings`; empty: any. ResultsError: the file is damaged, or
     its readings have another form."""
     path = results / RECENT_FILE
     if not path.is_file():

@@ -88,7 +88,9 @@ class StudyForecasts:
         if self.folder is None:
             is_only = not self.has_new and len(self.any_model.clients) == 1
             client = client or (self.any_model.clients[0] if is_only else None)
-            resampled_readings, problems = self.any_model.read_all(paths, client, keys, self.path)
+            resampled_readings, problems = self.any_model.meter_files.read_all(
+                paths, client, keys, self.path
+            )
             return FileReadings(resampled_readings, resampled_readings, problems, [])
         readings, resampled_readings, problems = self.folder.known_readings.read(
             paths, client, keys
@@ -133,7 +135,7 @@ class StudyForecasts:
         if known_readings and readings.empty:
             self._fitting_names.add(client)
             readings = known_readings.latest_reading(client)
-            last = model.local_time(readings.index[-1], client)
+            last = model.meter_files.local_time(readings.index[-1], client)
             self.say(client, f"no reading yet: forecast from the known ones, up to {last}")
         first = readings.index[0]
         if known_readings and not self.is_new(client):
@@ -148,10 +150,10 @@ class StudyForecasts:
         if forecasts.empty:
             remedy = "add readings, or let a longer gap be filled with --max-gap MINUTES"
             raise DataError(model.explain_no_forecast(readings, client, remedy))
-        forecasts = model.with_offsets(forecasts, client)
+        forecasts = model.meter_files.with_offsets(forecasts, client)
         if not (known_readings or self.is_new(client) or self.accepts_misfits):
-            highest = model.highest_load(client)
-            check_fit(client, readings["load"], None, highest, model.local_time)
+            highest = model.load_range(client)[1]
+            check_fit(client, readings["load"], None, highest, model.meter_files.local_time)
         return forecasts
 
     def keep_readings(self, readings: Mapping[str, pd.DataFrame]) -> None:

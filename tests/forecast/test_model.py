@@ -1,5 +1,6 @@
 """A stored model forecasts what the study recorded, and says what it cannot forecast from."""
 
+import dataclasses
 import logging
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def test_the_last_forecasts_lie_after_the_last_reading(model: ForecastModel) -> 
     one = model.predict(readings[588:600], "a")
     np.testing.assert_allclose(one["forecast"], earlier["forecast"].iloc[-1:], rtol=1e-6)
     assert not one.equals(model.predict(readings[588:600], "b"))
-    offsets = model.with_offsets(one, "a")
+    offsets = model.meter_files.with_offsets(one, "a")
     assert offsets.index[0].isoformat() == one.index[0].isoformat() + "-05:00"
 
 
@@ -145,7 +146,7 @@ def test_loads_in_another_unit_are_refused(model: ForecastModel, unit: str, fact
     readings = model.read(Path("meters/a.csv"))[:960]
     model.predict(readings.assign(load=readings["load"] * 1.9), "a")
     readings = readings.assign(load=readings["load"] * factor)
-    times = readings["load"].max() / model.highest_load("a")
+    times = readings["load"].max() / model.load_range("a")[1]
     with naming(
         DataError, f"a: its readings are about {times:,.0f} times", f"in {unit};", f"by {factor}"
     ):
@@ -214,7 +215,7 @@ def test_what_is_refused(model: ForecastModel) -> None:
         with naming(DataError, message):
             model.predict(frame, client)
     with naming(DataError, "global", "local"):
-        alone = ForecastModel(**{**vars(model), "models": {"local": model.models["local"]}})
+        alone = dataclasses.replace(model, models={"local": model.models["local"]})
         alone.predict(readings, "a", "global")
 
 

@@ -1062,7 +1062,7 @@ def test_kept_sums_of_an_older_plfl_are_read(
     _, tables, _ = forecasters.known_readings.read([Path("new")])
     rows = [table[:-5].reset_index().assign(client=name) for name, table in tables.items()]
     path = results / "data/recent.parquet"
-    write_table(pd.concat(rows), path, forecasters.any_model.form_of_readings)
+    write_table(pd.concat(rows), path, forecasters.any_model.meter_files.form_of_readings)
     for name in NAMES:
         table = pd.read_csv(f"new/{name}.csv")
         table[-5 * 4 :].to_csv(f"new/{name}.csv", index=False)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from plfl.forecast import known_readings
 from plfl.forecast.choice import Forecasters
 
 FILES = {"a": "a/P1.safetensors", "b": "b/P1.safetensors"}
@@ -15,19 +16,20 @@ FILES = {"a": "a/P1.safetensors", "b": "b/P1.safetensors"}
 def test_new_readings_are_checked_by_a_model_of_the_clients_state(
     state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def check_unit(load: pd.Series, client: str) -> None:
+    def check_unit(client: str, load: pd.Series, loads_of: Path, _: int) -> None:
+        assert loads_of == tmp_path / "models" / FILES[state]
         checked.append((load.tolist(), client))
 
     def model(_: Forecasters, file: Path) -> SimpleNamespace:
-        is_meant = file == tmp_path / "models" / FILES[state]
-        check = check_unit if is_meant else lambda load, client: pytest.fail(str(file))
-        return SimpleNamespace(interval=60, check_unit=check, bridge=lambda rows, _: rows)
+        files = SimpleNamespace(bridge=lambda rows, _: rows)
+        return SimpleNamespace(interval=60, load_range=lambda _: file, meter_files=files)
 
     def readings(start: str, load: float) -> pd.DataFrame:
         return pd.DataFrame({"load": load}, pd.date_range(start, periods=3, freq="h"))
 
     checked: list[tuple[list[float], str]] = []
     monkeypatch.setattr(Forecasters, "model", model)
+    monkeypatch.setattr(known_readings, "check_unit", check_unit)
     forecasters = Forecasters(tmp_path, accepts_misfits=True)
     vars(forecasters).update(
         tables_folder=tmp_path,
