@@ -143,7 +143,7 @@ class FoldTraining:
         if fold.scheme is not None:
             local_candidate = replace(candidate, server_opt=FedAvg(), method=FedOpt())
             self._joiner = setup.make_federation(cell, local_candidate, scored_data)
-            if fold.scheme.join == "raw" and not (candidate.method and candidate.method.only_model):
+            if fold.scheme.join == "raw" and not setup.study.model.grows_trees:
                 candidate = local_candidate
         self.federation = setup.make_federation(cell, candidate, training_data)
 
@@ -202,7 +202,8 @@ class FoldTraining:
         assert f is not None
         models = self.federation.global_models
         # All have the same trees, of which a mean could differ in the last bit.
-        mean = models[:1] if method.only_model else models.mean(dim=0, keepdim=True)
+        grows_trees = self.fold.setup.study.model.grows_trees
+        mean = models[:1] if grows_trees else models.mean(dim=0, keepdim=True)
         rows = f.models(f.everyone, mean[:, f.columns].expand(len(f.local), -1))
         if f.network.has_buffers:
             rows = _observe_buffers(f.client_data, rows)
