@@ -3,9 +3,9 @@
 Its author reads this file and `plfl.layout`; docs/models.md has an example, also of a module of
 your own, which needs no class. The file of a model contains its hyperparameters (a `Model`) and its
 `nn.Module`, or imports torch in `build` only, so that a study which names the model is read
-quickly. A module is built for the shape of a window, and forecasts the windows of a
-minibatch: `forward(sequence, covariates)` takes (B, T, F) and (B, G) and returns (B,), or (B, O) if
-the shape has several outputs, in scaled units. Its `named_parameters()`, in order, are a row.
+quickly. A module is built for the shape of a window, and forecasts the windows of a minibatch:
+`forward(sequence, covariates)` takes (B, T, F) and (B, G) and returns (B,), or (B, O) if the shape
+has several outputs, in scaled units. Its `named_parameters()`, in order, are a row.
 
 Only `build` is required. The hooks stand in the order of their use: facts and checks when a study
 is read, then the network of the engines.

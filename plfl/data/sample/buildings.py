@@ -189,9 +189,8 @@ class LocalTime:
     def open(self, ramp: float, hours_before: float = 0.0, hours_after: float = 0.0) -> Floats:
         """Activity, from 0 (closed) to 1, with a smooth rise at opening and fall at closing.
 
-        Rise and fall take `ramp` hours each; `hours_before` and
-        `hours_after` widen the opening hours. Late
-        nights of the previous day and early mornings of the next are included.
+        Rise and fall take `ramp` hours each; `hours_before` and `hours_after` widen the opening
+        hours. Late nights of the previous day and early mornings of the next are included.
         """
         total = np.zeros(len(self.hour))
         for shift in (-1, 0, 1):
