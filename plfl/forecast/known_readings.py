@@ -81,13 +81,9 @@ class KnownReadings:
         errors."""
         if not (self.models.results / RECENT_FILE).is_file():
             return {}
-        tables = read_recent(
-            self.models.results, self.models.any_model.meter_files.form_of_readings
-        )
-        return {
-            name: self.models.any_model.meter_files.join_lengths(table)
-            for name, table in tables.items()
-        }
+        meter_files = self.models.any_model.meter_files
+        tables = read_recent(self.models.results, meter_files.form_of_readings)
+        return {name: meter_files.join_lengths(table) for name, table in tables.items()}
 
     def keep_readings(self, new: Mapping[str, pd.DataFrame]) -> None:
         """Keep new readings of clients, not resampled, in the results folder; see `keep_recent`."""

@@ -270,11 +270,8 @@ def write(results: Path, figures: Path, page: Path) -> None:
                 name: (link(results / name, page), text) for name, text in OVERVIEW_FILES.items()
             },
         )
-    if (
-        text := federation_answer.summary
-        if federation_answer
-        else " ".join(place_sentences).strip()
-    ):
+    sentences = " ".join(place_sentences).strip()
+    if text := federation_answer.summary if federation_answer else sentences:
         tell_answer(text)
 
 

@@ -152,7 +152,7 @@ def read_files(
     left_out = [name for name in exports.names if name not in exports.meters]
     client_of = client_names(exports.names)
     exports.leave_out([name for name, own_client in client_of.items() if own_client in apart])
-    problems = list(_problems_of_files(exports, meters))
+    problems = list(_problems_of_files(exports, client_of, meters))
     notes = list[Problem]()
     client_series: dict[str, pd.DataFrame] = {}
     for meter_client, name in _names_by_client(exports).items():
@@ -226,10 +226,11 @@ def _read_new_exports(
     return exports, meters
 
 
-def _problems_of_files(exports: Exports, meters: Meters) -> Iterator[Problem]:
+def _problems_of_files(
+    exports: Exports, client_of: Mapping[str, str], meters: Meters
+) -> Iterator[Problem]:
     """The problems of new files, with remedies for those who forecast; last those of files that
-    have no reading of a whole interval."""
-    client_of = client_names(exports.names)
+    have no reading of a whole interval. `client_of`: the client of each meter."""
     remedies = {
         OTHER_INTERVAL: f"the study forecasts intervals of {meters.interval} minutes, so export "
         "these or shorter ones; without the study, `plfl forecast --kind` takes the readings as "

@@ -145,15 +145,12 @@ def find_format(raw: RawFile, meters: Meters, is_settled: bool = False) -> Recog
         "meters": {"column": roles.name or [], "by_column": is_by_column, "add": meters.add},
     }
     return RecognisedFile(
-        *(
-            raw,
-            Format.model_validate(content),
-            None,
-            table.cells,
-            "",
-            table.separator,
-            table.row_word,
-        ),
+        raw,
+        Format.model_validate(content),
+        name=None,
+        cells=table.cells,
+        separator=table.separator,
+        row_word=table.row_word,
         table=table,
         about=f"{table.form}, {roles.kind}",
         notes=notes,

@@ -373,6 +373,7 @@ def _known_words(text: str) -> int:
 
 
 def describe_width(place: str, columns: int) -> str:
+    """The problem of a place with more than `MOST_COLUMNS`, with its remedy."""
     return (
         f"{place} has {columns} columns, more than {MOST_COLUMNS}; divide the file, or write one "
         "row per meter and time"
